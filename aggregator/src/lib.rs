@@ -1,0 +1,1 @@
+//! APIServices: routing, proxying, availability, merged discovery

@@ -1,0 +1,1 @@
+//! The Kubernetes object model and its rules: values, metadata, schemas, codecs, patches. No I/O, no async.

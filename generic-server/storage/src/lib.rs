@@ -1,0 +1,1 @@
+//! Revisioned storage with etcd's semantics, and the watch cache above it

@@ -1,0 +1,2 @@
+//! The kube-apiserver binary.
+fn main() {}
