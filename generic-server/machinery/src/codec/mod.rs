@@ -1,0 +1,1 @@
+//! Codecs between bytes and values: JSON, YAML, protobuf, CBOR.

@@ -1,0 +1,1 @@
+//! Patches: JSON Patch, JSON Merge Patch, Strategic Merge Patch, server-side apply.

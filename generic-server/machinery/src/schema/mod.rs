@@ -1,0 +1,5 @@
+//! The one schema engine: a built-in type and a CRD's structural schema are the same [`Schema`].
+
+mod types;
+
+pub use types::*;
