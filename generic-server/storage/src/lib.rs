@@ -1,1 +1,11 @@
-//! Revisioned storage with etcd's semantics, and the watch cache above it
+//! Revisioned storage with etcd's semantics, and the watch cache above it.
+//!
+//! The trait is [`Store`]; everything above reads through a [`cache`] and writes through the trait.
+
+pub mod api;
+pub mod cache;
+pub mod embedded;
+mod error;
+
+pub use api::*;
+pub use error::Error;
