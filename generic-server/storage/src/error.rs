@@ -25,6 +25,9 @@ pub enum Error {
         /// The current revision.
         current: Revision,
     },
+    /// The key is empty, too long, or holds a NUL byte.
+    #[error("invalid key: {0}")]
+    InvalidKey(String),
     /// The value is larger than the store takes.
     #[error("the value of {size} bytes is larger than the {limit} that the store takes")]
     TooLarge {

@@ -6,6 +6,10 @@ pub mod api;
 pub mod cache;
 pub mod embedded;
 mod error;
+pub mod limits;
+pub mod memory;
+mod watchers;
 
 pub use api::*;
 pub use error::Error;
+pub use memory::Memory;
