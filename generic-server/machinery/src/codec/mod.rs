@@ -1,1 +1,3 @@
 //! Codecs between bytes and values: JSON, YAML, protobuf, CBOR.
+
+pub mod json;

@@ -1,0 +1,11 @@
+//! JSON as Kubernetes reads and writes it: sigs.k8s.io/json's grammar and error texts, Go's escapes and numbers.
+
+mod decode;
+mod encode;
+mod error;
+mod lexer;
+mod serde_impl;
+
+pub use decode::{MAX_DEPTH, decode, decode_strict};
+pub use encode::{encode, encode_into, encode_pretty, write_string};
+pub use error::JsonError;
