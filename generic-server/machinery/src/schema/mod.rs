@@ -1,5 +1,6 @@
 //! The one schema engine: a built-in type and a CRD's structural schema are the same [`Schema`].
 
+pub mod builtin;
 mod types;
 
 pub use types::*;

@@ -57,8 +57,21 @@ pub enum Shape {
     IntOrString,
     /// A resource quantity: a string, or a number that is read as one.
     Quantity,
+    /// A JSON Schema, or one of its short forms (the members `items`, `additionalProperties`, `dependencies` of CRDs' schemas).
+    SchemaOr(ShortForm),
     /// A definition of the facts table.
     Ref(TypeId),
+}
+
+/// What may stand in place of a JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShortForm {
+    /// A list of schemas (`JSONSchemaPropsOrArray`).
+    List,
+    /// A boolean (`JSONSchemaPropsOrBool`).
+    Bool,
+    /// A list of strings (`JSONSchemaPropsOrStringArray`).
+    Strings,
 }
 
 /// What a string holds, for built-in types whose Go type parses it.
@@ -102,17 +115,25 @@ pub struct Object {
     pub message: Option<Str>,
     /// Protobuf fields that hold an embedded message whose fields are members of this object in JSON.
     pub embedded: Vec<Embedded>,
+    /// The definition of the facts table that this is; none in CRDs' schemas.
+    pub definition: Option<TypeId>,
+    /// `x-kubernetes-unions`, as published.
+    pub unions: Option<Value>,
 }
 
 /// One known member.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Field {
     /// The JSON name.
     pub name: Str,
     /// The member's schema.
     pub schema: Schema,
-    /// It must be there. For built-ins: Go writes it even when it is zero (no `omitempty`).
+    /// OpenAPI's `required`.
     pub required: bool,
+    /// Built-ins: zero and absent are two values (Go holds a pointer). A scalar that is not is always written in protobuf.
+    pub pointer: bool,
+    /// Built-ins: written in JSON even when it is zero, or `null` if there is no value (no `omitempty`).
+    pub keep: bool,
     /// Its protobuf field, if it has one of its own.
     pub proto: Option<ProtoField>,
 }
@@ -219,6 +240,23 @@ impl Schema {
     /// A node of a plain shape.
     pub fn of(shape: Shape) -> Self {
         Schema { shape, ..Schema::default() }
+    }
+
+    /// The schema itself, or the definition that it refers to. What is said about the place (defaults, list types,
+    /// patch strategies) is on the reference; whether an object is atomic may be on either.
+    pub fn resolve(&self) -> &Schema {
+        match self.shape {
+            Shape::Ref(id) => super::builtin::schema(id),
+            _ => self,
+        }
+    }
+
+    /// The object behind this node, if it is one with known members.
+    pub fn as_object(&self) -> Option<&Object> {
+        match &self.resolve().shape {
+            Shape::Object(object) => Some(object),
+            _ => None,
+        }
     }
 }
 

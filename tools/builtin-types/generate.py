@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Makes the facts table of the built-in types (machinery's schema/builtin/types.tsv).
+
+    tools/builtin-types/generate.py TYPES.json PROTOBUF.json > generic-server/machinery/src/schema/builtin/types.tsv
+
+TYPES.json holds the definitions and protobuf messages of v1.36, PROTOBUF.json objects as the real server sends them in both
+encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, so
+that the objects show which is which. What neither shows is in go-facts.txt. The output is the same for the same input.
+
+A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
+Members of a definition's JSON: `fields`, `embedded` (protobuf fields that hold inlined structs: name to [number, message]), `atomic`,
+`unions`, and for definitions that are not objects `type`/`format`. Members of a field's: `type` and `format`, or `ref`,
+`list`, `map`; `required`, `default`, `enum`, `listType`, `keys`, `patch`, `mergeKey`, `atomic`, `proto` [number, type]; and of Go:
+`pointer` (zero and absent differ), `keep` (written even when zero). Names lose `io.k8s.` and `api.` in front.
+"""
+
+import base64
+import collections
+import json
+import os
+import sys
+
+SCALARS = {"string", "bytes", "bool", "int32", "int64", "uint32", "uint64", "double"}
+SPECIAL = {  # definitions that Go holds by value unless told otherwise, and whose zero is written
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
+    "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    "io.k8s.apimachinery.pkg.runtime.RawExtension",
+}
+
+
+def short(name):
+    return name.removeprefix("io.k8s.").removeprefix("api.")
+
+
+def message_of(name):
+    return name.replace("io.k8s.", "k8s.io.", 1).replace("-", "_")
+
+
+def read_varint(data, i):
+    value = shift = 0
+    while True:
+        byte = data[i]
+        i += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, i
+
+
+def read_fields(data):
+    i = 0
+    while i < len(data):
+        key, i = read_varint(data, i)
+        wire = key & 7
+        if wire == 0:
+            value, i = read_varint(data, i)
+        else:
+            size, i = read_varint(data, i) if wire == 2 else ({1: 8, 5: 4}[wire], i)
+            value, i = data[i : i + size], i + size
+        yield key >> 3, value
+
+
+class Observations:
+    """For each message and field: how often a message had the field, and how often it had not."""
+
+    def __init__(self, definitions, messages):
+        self.present, self.absent = collections.Counter(), collections.Counter()
+        self.layouts = {m: {p[0]: (f, p[1]) for f, p in fields.items()} for m, fields in messages.items()}
+        for name, definition in definitions.items():
+            fields = {f: x["proto"] for f, x in definition.get("fields", {}).items() if x.get("proto")}
+            fields.update(definition.get("proto_only", {}))
+            if fields:
+                self.layouts[message_of(name)] = {p[0]: (f, p[1]) for f, p in fields.items()}
+
+    def look(self, message, data):
+        layout, package = self.layouts.get(message, {}), message.rsplit(".", 1)[0]
+        fields = list(read_fields(data))
+        seen = {number for number, _ in fields}
+        for number, (field, _) in layout.items():
+            (self.present if number in seen else self.absent)[message, field] += 1
+        for number, value in fields:
+            kind = layout.get(number, (None, "bytes"))[1].removeprefix("repeated ").lstrip(".")
+            if kind.startswith("map<"):
+                kind = kind[4:-1].split(",")[1].lstrip(".")
+                value = next((v for n, v in read_fields(value) if n == 2), b"")
+            if kind not in SCALARS:
+                self.look(kind if kind.startswith("k8s.io.") else f"{package}.{kind}", value)
+
+
+def observe(definitions, messages, pairs):
+    kinds = {(g["group"], g["version"], g["kind"]): n for n, d in definitions.items() for g in d.get("gvk", [])}
+    seen = Observations(definitions, messages)
+    for pair in pairs:
+        data = base64.b64decode(pair["protobuf"])
+        if data[:4] != b"k8s\0":
+            continue
+        unknown = dict(read_fields(data[4:]))
+        meta = {n: v.decode() for n, v in read_fields(unknown[1])}
+        group, _, version = meta.get(1, "").rpartition("/")
+        name = kinds.get((group, version, meta.get(2)))
+        if name:
+            seen.look(message_of(name), unknown.get(2, b""))
+    return seen
+
+
+def read_facts(path):
+    facts = collections.defaultdict(set)
+    for line in open(path):
+        words = line.split()
+        if words and words[0] != "#":
+            facts[words[0]].update((words[1], f) for f in words[2:])
+    return facts
+
+
+def go_facts(name, field, x, seen, facts):
+    """Whether the member is a pointer, and whether it is written when zero."""
+    key, at = (message_of(name), field), (short(name), field)
+    plural, ref = "list" in x or "map" in x or x.get("format") == "byte", x.get("ref")
+    special = ref in SPECIAL
+    if plural:
+        pointer = False
+    elif ref and not special:
+        pointer = x.get("default") != {}
+    else:
+        pointer = key in seen.absent and x.get("proto") is not None
+    pointer = (pointer or at in facts["pointer"]) and at not in facts["value"]
+    if plural or pointer:
+        keep = bool(x.get("required"))
+    elif ref:
+        keep = True
+    else:
+        keep = x.get("default") in ("", 0, False) and "default" in x
+    keep = (keep or at in facts["keep"]) and at not in facts["omit"]
+    return pointer, keep
+
+
+def field_line(name, field, x, seen, facts):
+    out = {}
+    for key in ("type", "format", "required", "default", "enum"):
+        if key in x:
+            out[key] = x[key]
+    if "ref" in x:
+        out["ref"] = short(x["ref"])
+    for key in ("list", "map"):
+        if key in x:
+            out[key] = shape(x[key])
+    for key, ours in (("list-type", "listType"), ("list-map-keys", "keys"), ("patch-strategy", "patch"), ("patch-merge-key", "mergeKey")):
+        if f"x-kubernetes-{key}" in x:
+            out[ours] = x[f"x-kubernetes-{key}"]
+    if x.get("x-kubernetes-map-type") == "atomic":
+        out["atomic"] = True
+    if x.get("proto"):
+        out["proto"] = x["proto"]
+    pointer, keep = go_facts(name, field, x, seen, facts)
+    if pointer:
+        out["pointer"] = True
+    if keep:
+        out["keep"] = True
+    return out
+
+
+def shape(x):
+    out = {k: x[k] for k in ("type", "format", "default") if k in x}
+    if "ref" in x:
+        out["ref"] = short(x["ref"])
+    for key in ("list", "map"):
+        if key in x:
+            out[key] = shape(x[key])
+    return out
+
+
+def definition_line(name, x, seen, facts):
+    if x.get("type") == "object" and "fields" not in x and seen.layouts.get(message_of(name)) == {}:
+        x = {"fields": {}}  # an empty struct, where others without fields hold any JSON
+    out = {k: x[k] for k in ("type", "format") if k in x}
+    if "fields" in x:
+        out["fields"] = {f: field_line(name, f, y, seen, facts) for f, y in sorted(x["fields"].items())}
+        package = message_of(name).rsplit(".", 1)[0]
+        embedded = {}
+        for field, (number, kind) in sorted(x.get("proto_only", {}).items()):
+            if kind.removeprefix("repeated ") in SCALARS:  # a plain field under another name than JSON's
+                json_name = next(f for f in x["fields"] if f.replace("-", "").replace("$", "").lower() == field.lower())
+                out["fields"][json_name]["proto"] = [number, kind]
+            elif field == "xKubernetesValidations":
+                out["fields"]["x-kubernetes-validations"]["proto"] = [number, kind]
+            else:
+                embedded[field] = [number, kind if kind.startswith("k8s.io.") else f"{package}.{kind}"]
+        if embedded:
+            out["embedded"] = embedded
+    if x.get("x-kubernetes-map-type") == "atomic":
+        out["atomic"] = True
+    if "x-kubernetes-unions" in x:
+        out["unions"] = x["x-kubernetes-unions"]
+    gvks = ",".join(f"{g['group']}/{g['version']}/{g['kind']}" for g in x.get("gvk", []))
+    return f"{short(name)}\t{gvks}\t{json.dumps(out, separators=(',', ':'), sort_keys=True)}"
+
+
+def main():
+    types, pairs = (json.load(open(path)) for path in sys.argv[1:3])
+    definitions, messages = types["definitions"], types["messages"]
+    facts = read_facts(os.path.join(os.path.dirname(os.path.abspath(__file__)), "go-facts.txt"))
+    seen = observe(definitions, messages, pairs)
+    for line in sorted(definition_line(n, x, seen, facts) for n, x in definitions.items()):
+        print(line)
+    for name, fields in sorted(messages.items()):
+        print(f"{name}\tmessage\t{json.dumps(fields, separators=(',', ':'), sort_keys=True)}")
+
+
+if __name__ == "__main__":
+    main()
