@@ -113,13 +113,8 @@ pub fn definitions() -> impl Iterator<Item = TypeId> {
 /// The definition's full name: `io.k8s.api.core.v1.PodSpec`.
 pub fn name(id: TypeId) -> String {
     let short = short_name(id);
-    if short.starts_with("api") && !short.starts_with("api.") {
-        format!("io.k8s.{short}") // apimachinery.…, apiextensions-apiserver.…
-    } else if short.starts_with("kube-aggregator.") {
-        format!("io.k8s.{short}")
-    } else {
-        format!("io.k8s.api.{short}")
-    }
+    let staged = short.starts_with("api") || short.starts_with("kube-aggregator."); // apimachinery, apiextensions-apiserver
+    if staged { format!("io.k8s.{short}") } else { format!("io.k8s.api.{short}") }
 }
 
 /// The name of the Go type: `PodSpec`.
