@@ -1,1 +1,13 @@
-//! Metadata and the small languages of the API: group-version-kinds, selectors, quantities, times, names, errors.
+//! What all objects share: names, metadata, selectors, quantities, times, and the errors about them.
+
+pub mod field_error;
+pub mod go_text;
+pub mod gvk;
+pub mod names;
+pub mod selector;
+pub mod status;
+
+pub use field_error::{BadValue, FieldError, FieldErrorKind};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use selector::{FieldSelector, LabelSelector};
+pub use status::{Cause, Details, Status};

@@ -1,0 +1,161 @@
+//! Values as Go prints them in messages: quoted text, numbers, JSON.
+
+use std::fmt::Write;
+
+use crate::Value;
+use crate::value::write_float;
+
+/// Text as Go's `%q` prints it: in double quotes, with Go's escapes for control and unprintable characters.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            ' '..='~' => out.push(c),
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\x0c' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x0b' => out.push_str("\\v"),
+            c if c < '\u{80}' => push_escape(&mut out, format_args!("\\x{:02x}", c as u32)),
+            c if is_print(c) => out.push(c),
+            c if c <= '\u{ffff}' => push_escape(&mut out, format_args!("\\u{:04x}", c as u32)),
+            c => push_escape(&mut out, format_args!("\\U{:08x}", c as u32)),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn push_escape(out: &mut String, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("writing to a String does not fail");
+}
+
+/// Whether Go's unicode.IsPrint holds: letters, marks, numbers, punctuation, symbols, and of the spaces only U+0020.
+pub fn is_print(c: char) -> bool {
+    if c < '\u{80}' {
+        return (' '..='~').contains(&c);
+    }
+    // Rust's own escaping knows the printable ranges; behind a letter it leaves combining marks alone, as Go does.
+    let mut buffer = [b'a', 0, 0, 0, 0];
+    let len = 1 + c.encode_utf8(&mut buffer[1..]).len();
+    let text = std::str::from_utf8(&buffer[..len]).expect("a letter and an encoded char");
+    text.escape_debug().nth(1) == Some(c)
+}
+
+/// A float as Go's `%v` prints it: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+pub fn float(f: f64) -> String {
+    let size = f.abs();
+    if f == 0.0 || (1e-4..1e21).contains(&size) {
+        return f.to_string();
+    }
+    if f.is_nan() {
+        return "NaN".to_owned();
+    }
+    if f.is_infinite() {
+        return if f > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let text = format!("{f:e}");
+    let (digits, exponent) = text.split_once('e').expect("the e format has an e");
+    match exponent.strip_prefix('-') {
+        Some(e) => format!("{digits}e-{e:0>2}"),
+        None => format!("{digits}e+{exponent:0>2}"),
+    }
+}
+
+/// JSON as Go's json.Marshal writes it: compact, keys sorted, `<`, `>`, `&`, U+2028 and U+2029 escaped.
+pub fn json(value: &Value) -> String {
+    let mut out = Vec::new();
+    write_json(&mut out, value);
+    String::from_utf8(out).expect("only text is written")
+}
+
+fn write_json(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
+        Value::Int(i) => out.extend_from_slice(itoa::Buffer::new().format(*i).as_bytes()),
+        Value::Float(f) => write_float(out, *f),
+        Value::String(s) => write_json_string(out, s),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_json(out, item);
+            }
+            out.push(b']');
+        }
+        Value::Object(members) => {
+            out.push(b'{');
+            for (i, (key, member)) in members.iter().enumerate() {
+                if i > 0 {
+                    out.push(b',');
+                }
+                write_json_string(out, key);
+                out.push(b':');
+                write_json(out, member);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+fn write_json_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for c in text.chars() {
+        match c {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\x08' => out.extend_from_slice(b"\\b"),
+            '\x0c' => out.extend_from_slice(b"\\f"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes());
+            }
+            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{array, object};
+
+    #[test]
+    fn text_is_quoted_as_go_quotes_it() {
+        for (text, want) in [
+            ("", r#""""#),
+            ("a \"b\" \\", r#""a \"b\" \\""#),
+            ("\n\t\x01\x7f\x07", r#""\n\t\x01\x7f\a""#),
+            ("grüße ✓ 😀", "\"grüße ✓ 😀\""),
+            ("e\u{301}", "\"e\u{301}\""),
+            ("a\u{200b}b\u{a0}", r#""a\u200bb\u00a0""#),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ] {
+            assert_eq!(quote(text), want);
+        }
+    }
+
+    #[test]
+    fn floats_print_as_in_go() {
+        for (f, want) in [(0.35, "0.35"), (2.0, "2"), (0.0001, "0.0001"), (0.00001, "1e-05"), (1e21, "1e+21")] {
+            assert_eq!(float(f), want);
+        }
+    }
+
+    #[test]
+    fn json_is_gos() {
+        let value = object! { "b" => array!["x<y&z", 1, 2.5], "a" => Value::Null };
+        assert_eq!(json(&value), r#"{"a":null,"b":["x\u003cy\u0026z",1,2.5]}"#);
+    }
+}
