@@ -1,1 +1,7 @@
 //! What the three servers share: serving, pipeline, handlers, registry, admission, authentication, discovery, OpenAPI, tasks
+
+mod body;
+pub mod serve;
+pub mod tasks;
+
+pub use body::{Body, BodyError};

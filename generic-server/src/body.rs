@@ -1,0 +1,311 @@
+//! The response body: whole, in chunks made as the client takes them, or a stream without an end.
+
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use http_body::{Frame, SizeHint};
+
+/// What ends a body early: the connection (HTTP/1.1) or the stream (HTTP/2) is reset, for the status line is long gone.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Small pieces are joined up to this size, so that a list of a thousand small objects is a few frames and TLS records.
+const JOIN_UP_TO: usize = 32 * 1024;
+/// Pieces of this size or more go out as they are: copying them would cost more than their own frame.
+const SEND_ALONE: usize = 8 * 1024;
+
+/// A response body.
+///
+/// Nothing is produced before the connection asks for it, so flow control reaches the producer.
+#[derive(Default)]
+pub struct Body(Kind);
+
+#[derive(Default)]
+enum Kind {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Pieces(Joined),
+    Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
+}
+
+impl Body {
+    /// No bytes.
+    pub fn empty() -> Self {
+        Self(Kind::Empty)
+    }
+
+    /// All bytes at once; the length is known.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self(if bytes.is_empty() { Kind::Empty } else { Kind::Full(bytes) })
+    }
+
+    /// Chunks, drawn one by one as the connection has room. `length` is their sum where it is known (it becomes
+    /// Content-Length, and must be right).
+    pub fn chunks<I>(chunks: I, length: Option<u64>) -> Self
+    where
+        I: IntoIterator<Item = Bytes>,
+        I::IntoIter: Send + 'static,
+    {
+        Self(Kind::Pieces(Joined::new(Source::Chunks(Box::new(chunks.into_iter())), length)))
+    }
+
+    /// A stream: a watch, a log, what another server sends. An error resets the connection's stream. What is ready at
+    /// the same moment is sent together; nothing waits for more.
+    pub fn stream<S, E>(stream: S) -> Self
+    where
+        S: Stream<Item = Result<Bytes, E>> + Send + 'static,
+        E: Into<BodyError>,
+    {
+        let stream = futures_util::StreamExt::map(stream, |item| item.map_err(Into::into));
+        Self(Kind::Pieces(Joined::new(Source::Stream(Box::pin(stream)), None)))
+    }
+
+    /// Another body as it is, trailers included (what a proxied server answers).
+    pub fn wrap<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BodyError>,
+    {
+        Self(Kind::Other(Box::pin(http_body_util::BodyExt::map_err(body, Into::into))))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self::full(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::full(bytes)
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::full(text)
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::full(text)
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hint = http_body::Body::size_hint(self);
+        f.debug_struct("Body").field("lower", &hint.lower()).field("upper", &hint.upper()).finish()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.0 {
+            Kind::Empty => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.0 = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Pieces(pieces) => pieces.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
+            Kind::Other(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Kind::Empty => true,
+            Kind::Full(_) => false,
+            Kind::Pieces(pieces) => pieces.is_done(),
+            Kind::Other(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Empty => SizeHint::with_exact(0),
+            Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Kind::Other(body) => body.size_hint(),
+        }
+    }
+}
+
+enum Source {
+    Chunks(Box<dyn Iterator<Item = Bytes> + Send>),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>),
+    Done,
+}
+
+impl Source {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let next = match self {
+            Self::Chunks(chunks) => chunks.next().map(Ok),
+            Self::Stream(stream) => match stream.as_mut().poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(next) => next,
+            },
+            Self::Done => None,
+        };
+        if !matches!(next, Some(Ok(_))) {
+            // Frees what the producer holds as soon as it has nothing more to say.
+            *self = Self::Done;
+        }
+        Poll::Ready(next)
+    }
+}
+
+/// Joins the small pieces of a source.
+struct Joined {
+    source: Source,
+    /// Drawn already, goes out with the next poll.
+    held: Option<Result<Bytes, BodyError>>,
+    /// Bytes not handed out yet, where the length is known.
+    left: Option<u64>,
+}
+
+impl Joined {
+    fn new(source: Source, length: Option<u64>) -> Self {
+        Self { source, held: None, left: length }
+    }
+
+    fn is_done(&self) -> bool {
+        self.held.is_none() && matches!(self.source, Source::Done)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let first = match self.next_piece(cx) {
+            Poll::Ready(Some(Ok(piece))) => piece,
+            other => return other,
+        };
+        let joined = if first.len() >= SEND_ALONE { first } else { self.join(first, cx) };
+        self.left = self.left.map(|left| left.saturating_sub(joined.len() as u64));
+        Poll::Ready(Some(Ok(joined)))
+    }
+
+    /// Adds to `first` what is ready and small.
+    fn join(&mut self, first: Bytes, cx: &mut Context<'_>) -> Bytes {
+        let mut single = first;
+        let mut joined = BytesMut::new();
+        loop {
+            let room = JOIN_UP_TO - joined.len().max(single.len());
+            match self.next_piece(cx) {
+                Poll::Ready(Some(Ok(piece))) if piece.len() < SEND_ALONE && piece.len() <= room => {
+                    if joined.is_empty() {
+                        let likely = if matches!(self.source, Source::Chunks(_)) { JOIN_UP_TO } else { 4096 };
+                        joined.reserve(likely.max(single.len() + piece.len()));
+                        joined.extend_from_slice(&std::mem::take(&mut single));
+                    }
+                    joined.extend_from_slice(&piece);
+                }
+                Poll::Ready(Some(item)) => {
+                    self.held = Some(item);
+                    break;
+                }
+                Poll::Ready(None) | Poll::Pending => break,
+            }
+        }
+        if joined.is_empty() { single } else { joined.freeze() }
+    }
+
+    /// The next piece that is not empty (an empty frame would tell the client nothing).
+    fn next_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if let Some(held) = self.held.take() {
+            return Poll::Ready(Some(held));
+        }
+        loop {
+            match self.source.poll(cx) {
+                Poll::Ready(Some(Ok(piece))) if piece.is_empty() => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::{FutureExt, StreamExt, stream};
+    use http_body::Body as _;
+    use http_body_util::BodyExt;
+
+    /// The sizes of the frames that a body makes, without waiting.
+    fn frames(mut body: Body) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        while let Some(Some(frame)) = body.frame().now_or_never() {
+            sizes.push(frame.expect("no error").into_data().expect("data").len());
+        }
+        sizes
+    }
+
+    fn pieces(sizes: &[usize]) -> Vec<Bytes> {
+        sizes.iter().map(|size| Bytes::from(vec![b'x'; *size])).collect()
+    }
+
+    #[test]
+    fn small_chunks_are_joined_and_large_ones_go_alone() {
+        let check = |sizes: &[usize], expect: &[usize]| {
+            let total = sizes.iter().sum::<usize>() as u64;
+            let body = Body::chunks(pieces(sizes), Some(total));
+            assert_eq!(body.size_hint().exact(), Some(total));
+            assert_eq!(frames(body), expect, "{sizes:?}");
+        };
+        check(&[], &[]);
+        check(&[0, 0], &[]);
+        check(&[5], &[5]);
+        check(&[5, 0, 6], &[11]);
+        check(&[100_000, 5, 6], &[100_000, 11]);
+        check(&[5, 100_000, 6], &[5, 100_000, 6]);
+        check(&[8_000; 5], &[32_000, 8_000]);
+    }
+
+    #[test]
+    fn a_full_body_knows_its_length_and_an_empty_one_is_at_its_end() {
+        assert_eq!(Body::full("abc").size_hint().exact(), Some(3));
+        assert!(!Body::full("abc").is_end_stream());
+        assert!(Body::full("").is_end_stream());
+        assert!(Body::empty().is_end_stream());
+        assert_eq!(Body::chunks(pieces(&[1]), None).size_hint().exact(), None);
+    }
+
+    #[test]
+    fn a_stream_sends_what_is_ready_and_waits_for_the_rest() {
+        let ready = stream::iter(pieces(&[3, 4]).into_iter().map(Ok::<_, BodyError>));
+        assert_eq!(frames(Body::stream(ready.chain(stream::pending()))), [7]);
+    }
+
+    #[test]
+    fn an_error_comes_after_the_bytes_before_it() {
+        let items = [Ok(Bytes::from_static(b"abc")), Err("broken")];
+        let mut body = Body::stream(stream::iter(items));
+        let first = body.frame().now_or_never().flatten().expect("a frame").expect("no error");
+        assert_eq!(first.into_data().expect("data"), "abc");
+        let second = body.frame().now_or_never().flatten().expect("an item").expect_err("the error");
+        assert_eq!(second.to_string(), "broken");
+        assert!(body.frame().now_or_never().flatten().is_none());
+    }
+
+    #[test]
+    fn chunks_are_drawn_as_they_are_asked_for() {
+        let (sender, drawn) = std::sync::mpsc::channel();
+        let chunks = (0..100).map(move |i| {
+            sender.send(i).expect("the test listens");
+            Bytes::from(vec![b'x'; 20_000])
+        });
+        let mut body = Body::chunks(chunks, None);
+        assert!(body.frame().now_or_never().is_some());
+        assert_eq!(drawn.try_iter().count(), 1);
+    }
+}

@@ -1,0 +1,304 @@
+//! One connection: the TLS handshake with its deadline, HTTP/1.1 or HTTP/2, and its end.
+
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls_pki_types::CertificateDer;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::Notify,
+    time::timeout,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::{Lifecycle, Listener, Tls};
+use crate::Body;
+
+/// A client that has not finished its handshake or a request's headers by then is let go (upstream: 32 s).
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
+/// HTTP/1.1 closes a connection that was idle for so long. It is also the limit for a request's headers, and Go's clients
+/// keep idle connections for 90 s: a shorter one would have them find the connection closed under a new request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
+/// HTTP/2 asks a silent client whether it is there, and waits so long for the answer.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// What a client may send on one stream before we have read it: most request bodies in one go.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// And on all streams of a connection: enough to keep them busy, little enough for ten thousand connections.
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// What a stream may hold that the client has not taken yet.
+const SEND_BUFFER: usize = 128 * 1024;
+/// All headers of a request together; more is a 431. Room for the longest bearer tokens and impersonation headers.
+const MAX_HEADER_BYTES: usize = 256 * 1024;
+const MAX_HEADERS: usize = 256;
+
+/// What the serving flags say of a connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionOptions {
+    /// `--http2-max-streams-per-connection`, with upstream's default for 0 already applied.
+    pub max_streams: u32,
+    /// `--goaway-chance`: of an HTTP/2 request to have the client told to reconnect.
+    pub goaway_chance: f64,
+    /// Set on every response (`--strict-transport-security-directives`).
+    pub response_headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl ConnectionOptions {
+    /// Streams that a client may have open on one connection, unless a flag says otherwise (upstream: the same).
+    pub const DEFAULT_MAX_STREAMS: u32 = 100;
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self { max_streams: Self::DEFAULT_MAX_STREAMS, goaway_chance: 0.0, response_headers: Vec::new() }
+    }
+}
+
+/// The other end of the connection that a request came on: in every request's extensions.
+#[derive(Clone, Debug)]
+pub struct Peer(Arc<PeerInfo>);
+
+/// What is known of the other end.
+#[derive(Debug)]
+pub struct PeerInfo {
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// Our address that it connected to.
+    pub local: SocketAddr,
+    /// Its certificate, then what it sent along; empty without one. Only proven: that the client holds the first one's key.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// HTTP/2 was agreed.
+    pub http2: bool,
+}
+
+impl Peer {
+    /// For tests and in-process clients; the serving side makes its own.
+    pub fn new(info: PeerInfo) -> Self {
+        Self(Arc::new(info))
+    }
+
+    /// The same for all requests of a connection: what authentication found out may be kept by it.
+    pub fn shared(&self) -> &Arc<PeerInfo> {
+        &self.0
+    }
+}
+
+impl std::ops::Deref for Peer {
+    type Target = PeerInfo;
+
+    fn deref(&self) -> &PeerInfo {
+        &self.0
+    }
+}
+
+/// Accepts connections and calls `service` for each request, until the lifecycle says to stop listening. Connections that
+/// are open then go on by themselves; [`Lifecycle::shutdown`] awaits them.
+pub async fn serve<S, F>(
+    listener: Listener,
+    tls: Arc<Tls>,
+    options: ConnectionOptions,
+    service: S,
+    lifecycle: Lifecycle,
+) where
+    S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let server = Arc::new(Server { service, options, lifecycle: lifecycle.clone() });
+    let stop = lifecycle.stopped_listening();
+    while let Some((stream, remote)) = stop.run_until_cancelled(listener.accept()).await {
+        let server = Arc::clone(&server);
+        let tls = TlsAcceptor::from(tls.config());
+        let guard = lifecycle.track_connection();
+        tokio::spawn(async move {
+            let _guard = guard;
+            let close = server.lifecycle.close_connections().clone();
+            if let Some(Err(error)) = close.run_until_cancelled(handle(server, tls, stream, remote)).await {
+                tracing::debug!(%remote, %error, "the connection broke");
+            }
+        });
+    }
+}
+
+struct Server<S> {
+    service: S,
+    options: ConnectionOptions,
+    lifecycle: Lifecycle,
+}
+
+type ConnectionError = Box<dyn std::error::Error + Send + Sync>;
+
+async fn handle<S, F>(
+    server: Arc<Server<S>>,
+    tls: TlsAcceptor,
+    stream: TcpStream,
+    remote: SocketAddr,
+) -> Result<(), ConnectionError>
+where
+    S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
+    // Boxed: its state is large and of no use to the connection afterwards.
+    let handshake = Box::pin(timeout(HANDSHAKE_TIMEOUT, shake_hands(tls, stream))).await;
+    let Some(stream) = handshake.map_err(|_| "the TLS handshake took too long")?? else { return Ok(()) };
+    let session = stream.get_ref().1;
+    let peer = Peer::new(PeerInfo {
+        remote,
+        local,
+        certificates: session
+            .peer_certificates()
+            .unwrap_or_default()
+            .iter()
+            .cloned()
+            .map(CertificateDer::into_owned)
+            .collect(),
+        http2: session.alpn_protocol() == Some(b"h2"),
+    });
+    if peer.http2 { speak_http2(server, stream, peer).await } else { speak_http1(server, stream, peer).await }
+}
+
+/// The handshake; `None` when the client spoke plain HTTP and was told so.
+async fn shake_hands(tls: TlsAcceptor, mut stream: TcpStream) -> io::Result<Option<TlsStream<TcpStream>>> {
+    const METHODS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
+    let mut start = [0; 5];
+    let got = stream.peek(&mut start).await?;
+    if got > 0 && METHODS.iter().any(|method| method.starts_with(&start[..got])) {
+        // What Go's server says, and its clients know.
+        let answer = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        // Bytes left unread would reset the connection and might take the answer with it.
+        let mut sink = [0; 4096];
+        for _ in 0..16 {
+            if stream.read(&mut sink).await? == 0 {
+                break;
+            }
+        }
+        return Ok(None);
+    }
+    tls.accept(stream).await.map(Some)
+}
+
+async fn speak_http2<S, F>(
+    server: Arc<Server<S>>,
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+) -> Result<(), ConnectionError>
+where
+    S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let go_away = Arc::new(Notify::new());
+    let stop = server.lifecycle.stopped_listening().clone();
+    let mut http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(server.options.max_streams)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(STREAM_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_header_list_size(MAX_HEADER_BYTES as u32)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT);
+    let signal = Arc::clone(&go_away);
+    let service = service_fn(move |request| {
+        let (server, peer, signal) = (Arc::clone(&server), peer.clone(), Arc::clone(&signal));
+        async move {
+            let mut response = respond(&server, request, peer).await;
+            let closes = response.headers_mut().remove(header::CONNECTION).is_some_and(|value| value == "close");
+            if closes || happens(server.options.goaway_chance) {
+                signal.notify_one();
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(Into::into),
+            () = async { tokio::select! { () = stop.cancelled() => {}, () = go_away.notified() => {} } }, if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+async fn speak_http1<S, F>(
+    server: Arc<Server<S>>,
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+) -> Result<(), ConnectionError>
+where
+    S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let stop = server.lifecycle.stopped_listening().clone();
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_header_size(MAX_HEADER_BYTES);
+    let service = service_fn(move |request| {
+        let (server, peer) = (Arc::clone(&server), peer.clone());
+        async move { Ok::<_, Infallible>(respond(&server, request, peer).await) }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let mut told = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => return ended.map_err(Into::into),
+            () = stop.cancelled(), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+async fn respond<S, F>(server: &Server<S>, mut request: Request<Incoming>, peer: Peer) -> Response<Body>
+where
+    S: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Body>>,
+{
+    let mut response = if server.lifecycle.refuse_requests().is_cancelled() && !is_health(request.uri().path()) {
+        try_elsewhere()
+    } else {
+        let _guard = server.lifecycle.track_request();
+        request.extensions_mut().insert(peer);
+        (server.service)(request).await
+    };
+    for (name, value) in &server.options.response_headers {
+        response.headers_mut().insert(name.clone(), value.clone());
+    }
+    response
+}
+
+/// Probes are answered to the end, or the kubelet would take a slow shutdown for a crash.
+fn is_health(path: &str) -> bool {
+    ["/healthz", "/livez", "/readyz"].iter().any(|probe| path.starts_with(probe))
+}
+
+/// The answer to new requests while those before them drain (`--shutdown-send-retry-after`).
+fn try_elsewhere() -> Response<Body> {
+    let mut response = Response::new(Body::full("The apiserver is shutting down, please try again later.\n"));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// True with this chance.
+fn happens(chance: f64) -> bool {
+    // A fresh UUID is the random number at hand; its first bytes are random.
+    chance > 0.0 && (uuid::Uuid::new_v4().as_u64_pair().0 >> 32) as f64 / f64::from(u32::MAX) < chance
+}

@@ -1,0 +1,14 @@
+//! Serving: from a TCP connection to a request with its peer, and back. Knows TLS and HTTP, nothing of Kubernetes' API.
+//!
+//! `listener` accepts, `tls` decides how a connection is encrypted, `connection` speaks HTTP/1.1 or HTTP/2 on it and calls
+//! the service, `lifecycle` says when all of this ends.
+
+mod connection;
+mod lifecycle;
+mod listener;
+mod tls;
+
+pub use connection::{ConnectionOptions, Peer, PeerInfo, serve};
+pub use lifecycle::{Lifecycle, ShutdownOptions};
+pub use listener::{BindOptions, Listener};
+pub use tls::{CertificateFiles, CipherSuiteError, SniCertificate, Tls, TlsError, TlsOptions, known_cipher_suites};

@@ -1,0 +1,412 @@
+//! A real listener with real TLS, and clients of both HTTP versions.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use generic_server::{
+    Body,
+    serve::{
+        BindOptions, CertificateFiles, ConnectionOptions, Lifecycle, Listener, Peer, ShutdownOptions, SniCertificate,
+        Tls, TlsOptions, serve,
+    },
+};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+static ONLY_TLS12: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
+static ONLY_TLS13: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
+type Issued = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// A certificate authority and the server's files in a folder of their own.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    folder: tempfile::TempDir,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).expect("a certificate");
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("ca.crt"), certificate.pem()).expect("a file");
+        let certificate = certificate.der().clone();
+        Self { issuer: Issuer::new(params, key), certificate, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn issue(&self, common_name: &str, names: &[&str]) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().expect("a key");
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        (certificate, key)
+    }
+
+    fn files(&self, file: &str, names: &[&str]) -> CertificateFiles {
+        let (certificate, key) = self.issue(file, names);
+        let files =
+            CertificateFiles { certificate: self.path(&format!("{file}.crt")), key: self.path(&format!("{file}.key")) };
+        std::fs::write(&files.certificate, certificate.pem()).expect("a file");
+        std::fs::write(&files.key, key.serialize_pem()).expect("a file");
+        files
+    }
+
+    fn client(&self, common_name: &str) -> Issued {
+        let (certificate, key) = self.issue(common_name, &[]);
+        (vec![certificate.der().clone()], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
+    }
+
+    fn options(&self) -> TlsOptions {
+        TlsOptions {
+            default: self.files("server", &["localhost"]),
+            sni: Vec::new(),
+            client_ca_files: vec![self.path("ca.crt")],
+            only_tls13: false,
+            cipher_suites: Vec::new(),
+            curves: Vec::new(),
+            http2: true,
+        }
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    lifecycle: Lifecycle,
+    tls: Arc<Tls>,
+}
+
+fn start<S, F>(tls: TlsOptions, options: ConnectionOptions, shutdown: ShutdownOptions, service: S) -> Server
+where
+    S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let bind = BindOptions { address: Ipv4Addr::LOCALHOST.into(), port: 0, share_port: false };
+    let listener = Listener::bind(&bind).expect("binds");
+    let address = listener.local_addr();
+    let lifecycle = Lifecycle::new(shutdown);
+    let tls = Tls::load(tls).expect("loads");
+    tokio::spawn(serve(listener, Arc::clone(&tls), options, service, lifecycle.clone()));
+    Server { address, lifecycle, tls }
+}
+
+/// Answers with what it knows of the client.
+async fn describe(request: Request<Incoming>) -> Response<Body> {
+    let peer = request.extensions().get::<Peer>().expect("the peer of the connection");
+    let protocol = if peer.http2 { "h2" } else { "http/1.1" };
+    let text = format!("{protocol} {} {} {}", peer.remote.ip(), peer.certificates.len(), request.uri().path());
+    Response::new(Body::full(text))
+}
+
+struct Client {
+    alpn: &'static [u8],
+    name: &'static str,
+    identity: Option<Issued>,
+    versions: &'static [&'static rustls::SupportedProtocolVersion],
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { alpn: b"h2", name: "localhost", identity: None, versions: rustls::ALL_VERSIONS }
+    }
+}
+
+impl Client {
+    async fn connect(
+        self,
+        server: &Server,
+        trusted: &CertificateDer<'static>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.clone()).expect("a root");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(self.versions)
+            .expect("versions")
+            .with_root_certificates(roots);
+        let mut config = match self.identity {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).expect("an identity"),
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![self.alpn.to_vec()];
+        let stream = TcpStream::connect(server.address).await?;
+        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from(self.name).expect("a name"), stream).await
+    }
+}
+
+fn get(path: &str) -> Request<Empty<Bytes>> {
+    Request::get(format!("https://localhost{path}")).body(Empty::new()).expect("a request")
+}
+
+async fn http2(stream: TlsStream<TcpStream>) -> hyper::client::conn::http2::SendRequest<Empty<Bytes>> {
+    let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (sender, connection) = connected.expect("HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
+async fn text(response: Response<Incoming>) -> String {
+    let bytes = response.into_body().collect().await.expect("a body").to_bytes();
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+#[tokio::test]
+async fn http2_and_http1_are_both_spoken_and_the_peer_is_known() {
+    let authority = Authority::new("ca");
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let response = sender.send_request(get("/one")).await.expect("a response");
+    assert_eq!(text(response).await, "h2 127.0.0.1 0 /one");
+
+    let client = Client { alpn: b"http/1.1", identity: Some(authority.client("jane")), ..Client::default() };
+    let stream = client.connect(&server, &authority.certificate).await.expect("connects");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
+    tokio::spawn(connection);
+    for _ in 0..2 {
+        let response = sender.send_request(get("/two")).await.expect("a response");
+        assert!(text(response).await.starts_with("http/1.1 127.0.0.1 1 "));
+    }
+}
+
+#[tokio::test]
+async fn a_client_certificate_of_a_stranger_reaches_authentication() {
+    let (authority, stranger) = (Authority::new("ca"), Authority::new("stranger"));
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    for versions in [&ONLY_TLS12, &ONLY_TLS13] {
+        let client = Client { identity: Some(stranger.client("mallory")), versions, ..Client::default() };
+        let stream = client.connect(&server, &authority.certificate).await.expect("connects");
+        let response = http2(stream).await.send_request(get("/")).await.expect("a response");
+        assert_eq!(text(response).await, "h2 127.0.0.1 1 /");
+    }
+}
+
+#[tokio::test]
+async fn plain_http_is_told_that_this_is_https_and_garbage_is_dropped() {
+    let authority = Authority::new("ca");
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("writes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("reads");
+    assert_eq!(answer, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n");
+
+    for garbage in [&b"\x00\x01\x02\x03\x04\x05"[..], b"\x16\x03\x01\xff\xff\xff\xff\xff\xff\xff", b"G"] {
+        let mut stream = TcpStream::connect(server.address).await.expect("connects");
+        stream.write_all(garbage).await.expect("writes");
+        stream.shutdown().await.expect("closes its side");
+        let mut answer = Vec::new();
+        // A reset is as good an end as a close.
+        let _ = stream.read_to_end(&mut answer).await;
+    }
+    // A client that says nothing holds up nobody else.
+    let _silent = TcpStream::connect(server.address).await.expect("connects");
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("still serves");
+    assert_eq!(http2(stream).await.send_request(get("/")).await.expect("a response").status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_certificate_follows_the_name_and_the_files() {
+    let (authority, other) = (Authority::new("ca"), Authority::new("other"));
+    let mut options = authority.options();
+    let named = other.files("named", &["api.example.com"]);
+    let wild = other.files("wild", &["ignored.example.org"]);
+    options.sni = vec![
+        SniCertificate { files: named, names: Vec::new() },
+        SniCertificate { files: wild, names: vec!["*.example.org".to_owned()] },
+    ];
+    let server = start(options, ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let connects = async |name: &'static str, trusted: &CertificateDer<'static>| {
+        Client { name, ..Client::default() }.connect(&server, trusted).await.is_ok()
+    };
+    assert!(connects("localhost", &authority.certificate).await);
+    assert!(connects("api.example.com", &other.certificate).await);
+    assert!(connects("ignored.example.org", &other.certificate).await, "the wildcard covers one label");
+    assert!(!connects("a.b.example.org", &other.certificate).await, "and not two");
+
+    assert!(!server.tls.reload().expect("reads"), "nothing changed");
+    let (certificate, key) = other.issue("server", &["localhost"]);
+    std::fs::write(authority.path("server.crt"), certificate.pem()).expect("writes");
+    server.tls.reload().expect_err("a key that is not the certificate's is refused");
+    assert!(connects("localhost", &authority.certificate).await, "and the old pair stays in use");
+    std::fs::write(authority.path("server.key"), key.serialize_pem()).expect("writes");
+    assert!(server.tls.reload().expect("loads"));
+    assert!(connects("localhost", &other.certificate).await);
+}
+
+#[tokio::test]
+async fn tls_options_limit_what_clients_may_use() {
+    let authority = Authority::new("ca");
+    let check = async |change: &dyn Fn(&mut TlsOptions), tls12: bool| {
+        let mut options = authority.options();
+        change(&mut options);
+        let server = start(options, ConnectionOptions::default(), ShutdownOptions::default(), describe);
+        let client = Client { versions: &ONLY_TLS12, ..Client::default() };
+        assert_eq!(client.connect(&server, &authority.certificate).await.is_ok(), tls12);
+        Client::default().connect(&server, &authority.certificate).await.expect("TLS 1.3 always works");
+    };
+    check(&|_| {}, true).await;
+    check(&|options| options.only_tls13 = true, false).await;
+    let suite = |name: &str| vec![name.to_owned()];
+    check(&|options| options.cipher_suites = suite("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"), true).await;
+    check(&|options| options.cipher_suites = suite("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), false).await;
+    check(&|options| options.curves = vec![23], true).await;
+    let mut none = authority.options();
+    none.curves = vec![999];
+    Tls::load(none).expect_err("a curve that does not exist");
+}
+
+#[test]
+fn files_that_are_missing_or_wrong_are_named() {
+    let authority = Authority::new("ca");
+    let check = |change: &dyn Fn(&mut TlsOptions), expect: &Path| {
+        let mut options = authority.options();
+        change(&mut options);
+        let message = Tls::load(options).expect_err("is refused").to_string();
+        assert!(message.starts_with(&format!("{}: ", expect.display())), "{message}");
+    };
+    let missing = authority.path("missing");
+    check(&|options| options.default.certificate = missing.clone(), &missing);
+    let empty = authority.path("empty");
+    std::fs::write(&empty, "").expect("writes");
+    check(&|options| options.default.certificate = empty.clone(), &empty);
+    check(&|options| options.default.key = empty.clone(), &empty);
+    check(&|options| options.client_ca_files = vec![empty.clone()], &empty);
+}
+
+#[tokio::test]
+async fn headers_beyond_the_limit_are_a_431() {
+    let authority = Authority::new("ca");
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let client = Client { alpn: b"http/1.1", ..Client::default() };
+    let mut stream = client.connect(&server, &authority.certificate).await.expect("connects");
+    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(300 * 1024));
+    let _ = stream.write_all(head.as_bytes()).await;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 431");
+
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let mut request = get("/");
+    request.headers_mut().insert("x-long", "x".repeat(30 * 1024).parse().expect("a value"));
+    assert_eq!(sender.send_request(request).await.expect("a response").status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_go_away_lets_the_request_finish_and_ends_the_connection() {
+    let authority = Authority::new("ca");
+    let options = ConnectionOptions { goaway_chance: 1.0, ..ConnectionOptions::default() };
+    let server = start(authority.options(), options, ShutdownOptions::default(), describe);
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let response = sender.send_request(get("/")).await.expect("a response");
+    assert_eq!(response.status(), StatusCode::OK);
+    tokio::time::timeout(Duration::from_secs(5), async {
+        while server.lifecycle.open_connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the connection ends");
+}
+
+/// `/slow` waits, `/watch` streams until it is told to end.
+fn slow_or_watch(
+    lifecycle: Arc<std::sync::OnceLock<Lifecycle>>,
+) -> impl Fn(Request<Incoming>) -> futures_util::future::BoxFuture<'static, Response<Body>> + Send + Sync {
+    move |request| {
+        let lifecycle = Arc::clone(&lifecycle);
+        Box::pin(async move {
+            if request.uri().path() == "/slow" {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                return Response::new(Body::full("done"));
+            }
+            let end = lifecycle.get().expect("set before the first request").stream_end();
+            let events = futures_util::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"event")) });
+            let last = futures_util::stream::once(async move {
+                end.await;
+                Ok(Bytes::from_static(b"end"))
+            });
+            Response::new(Body::stream(futures_util::StreamExt::chain(events, last)))
+        })
+    }
+}
+
+#[tokio::test]
+async fn the_shutdown_finishes_requests_then_ends_watches_then_closes_connections() {
+    let authority = Authority::new("ca");
+    let shared = Arc::new(std::sync::OnceLock::new());
+    let shutdown = ShutdownOptions::default();
+    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&shared)));
+    shared.set(server.lifecycle.clone()).expect("once");
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let mut watch = sender.send_request(get("/watch")).await.expect("a response").into_body();
+    let first = watch.frame().await.expect("a frame").expect("no error");
+    assert_eq!(first.into_data().expect("data"), "event");
+    let slow = tokio::spawn(sender.send_request(get("/slow")));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+
+    let ending = tokio::spawn({
+        let lifecycle = server.lifecycle.clone();
+        async move { lifecycle.shutdown().await }
+    });
+    server.lifecycle.stopped_listening().cancelled().await;
+    let slow = slow.await.expect("the task").expect("the request in flight is answered");
+    assert_eq!(text(slow).await, "done");
+    let last = watch.frame().await.expect("a frame").expect("no error");
+    assert_eq!(last.into_data().expect("data"), "end");
+    assert!(watch.frame().await.is_none(), "the watch ends cleanly");
+    ending.await.expect("the shutdown ends");
+    assert_eq!(server.lifecycle.open_connections(), 0);
+    TcpStream::connect(server.address).await.expect_err("nobody listens");
+}
+
+#[tokio::test]
+async fn with_retry_after_new_requests_are_answered_429_while_old_ones_drain() {
+    let authority = Authority::new("ca");
+    let shared = Arc::new(std::sync::OnceLock::new());
+    let shutdown = ShutdownOptions { retry_after: true, ..ShutdownOptions::default() };
+    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&shared)));
+    shared.set(server.lifecycle.clone()).expect("once");
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let slow = tokio::spawn(sender.send_request(get("/slow")));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let ending = tokio::spawn({
+        let lifecycle = server.lifecycle.clone();
+        async move { lifecycle.shutdown().await }
+    });
+    server.lifecycle.not_ready().cancelled().await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let refused = sender.send_request(get("/slow")).await.expect("a response");
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()["retry-after"], "5");
+    assert_eq!(slow.await.expect("the task").expect("a response").status(), StatusCode::OK);
+    ending.await.expect("the shutdown ends");
+}
