@@ -1,0 +1,12 @@
+//! The resource table: one row a resource. The route, the verbs in discovery, the OpenAPI paths, the Table columns, the
+//! metrics' labels and the authoriser's attributes are all read from it.
+
+mod columns;
+mod row;
+mod strategy;
+mod verbs;
+
+pub use columns::{Column, Printer};
+pub use row::{Conversion, Resource, SelectableField, Subresource, SubresourceKind};
+pub use strategy::{Strategy, WriteContext};
+pub use verbs::{Verb, Verbs};

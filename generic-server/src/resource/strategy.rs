@@ -1,0 +1,140 @@
+//! What one kind does with a write: small, pure, synchronous rules.
+
+use machinery::{
+    Str, Value,
+    meta::{field_error::FieldError, names},
+};
+
+/// What a rule may know about the write it judges.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteContext<'a> {
+    /// The group of the request.
+    pub group: &'a str,
+    /// The version of the request.
+    pub version: &'a str,
+    /// The namespace of the request; empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// The subresource written through; empty for the resource itself.
+    pub subresource: &'a str,
+    /// The user's name.
+    pub user: &'a str,
+}
+
+/// One kind's rules. All have defaults; a kind writes down only what is particular to it.
+///
+/// Objects come and go in the row's storage version, defaulted. `prepare_*` may change the new object and nothing else;
+/// `validate*` change nothing.
+pub trait Strategy: Send + Sync {
+    /// Defaults that depend on other fields; static ones are in the schema. Runs on every decoded object.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Brings a new object into its initial state: drops what a client may not set.
+    fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
+        if self.has_status()
+            && let Some(object) = object.as_object_mut()
+        {
+            object.remove("status");
+        }
+    }
+
+    /// What is wrong with a new object, beyond its metadata.
+    fn validate(&self, _cx: &WriteContext<'_>, _object: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Brings an update into line: restores what this request may not change.
+    fn prepare_update(&self, _cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        if self.has_status() {
+            restore(new, old, "status");
+        }
+    }
+
+    /// What is wrong with an update, beyond its metadata.
+    fn validate_update(&self, cx: &WriteContext<'_>, new: &Value, _old: &Value) -> Vec<FieldError> {
+        self.validate(cx, new)
+    }
+
+    /// Brings an update of the status subresource into line: only status and some metadata may change.
+    fn prepare_status_update(&self, _cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        let fields: Vec<Str> = [new, old]
+            .into_iter()
+            .filter_map(|v| v.as_object())
+            .flat_map(|m| m.keys().cloned())
+            .filter(|k| !matches!(k.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
+            .collect();
+        for field in fields {
+            restore(new, old, &field);
+        }
+    }
+
+    /// What is wrong with an update of the status subresource.
+    fn validate_status_update(&self, _cx: &WriteContext<'_>, _new: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Warnings for the author of a new object.
+    fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Warnings for the author of an update.
+    fn warnings_on_update(&self, new: &Value, _old: &Value) -> Vec<String> {
+        self.warnings_on_create(new)
+    }
+
+    /// Whether the kind has a status that only the status subresource writes.
+    fn has_status(&self) -> bool {
+        false
+    }
+
+    /// Whether `metadata.generation` counts changes, and of what: the members below which a change counts.
+    /// `None`: the kind has no generation.
+    fn generation_fields(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// Which names the kind allows.
+    fn name_rule(&self) -> names::NameRule {
+        names::name_is_dns_subdomain
+    }
+
+    /// PUT of an object that does not exist creates it.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// PUT without a resourceVersion overwrites.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Seconds that a deleted object lives on for its owner to finish (pods); `None`: deleted at once.
+    /// `asked` is the request's gracePeriodSeconds.
+    fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Seconds after which the store forgets an object (events).
+    fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
+        None
+    }
+
+    /// The default of a DELETE without a propagation policy: `Orphan` for kinds whose dependents outlive them.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+/// Puts a member of the old object into the new one, or removes it if the old one has none.
+fn restore(new: &mut Value, old: &Value, field: &str) {
+    match old.get(field) {
+        Some(value) => {
+            if new.get(field) != Some(value) {
+                new.make_object().insert(field, value.clone());
+            }
+        }
+        None => {
+            new.make_object().remove(field);
+        }
+    }
+}
