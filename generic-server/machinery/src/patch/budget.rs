@@ -2,9 +2,7 @@
 
 use super::PatchError;
 use crate::Value;
-
-/// Objects and lists nested deeper than this are refused, so that every later walk may recurse.
-pub(crate) const MAX_DEPTH: usize = 1_000;
+use crate::codec::json::MAX_DEPTH;
 
 /// The total size, as JSON, of all values that `copy` operations of one patch may duplicate. Upstream's limit.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
@@ -44,7 +42,8 @@ impl Budget {
         }
     }
 
-    /// Refuses `value` if it would reach deeper than [`MAX_DEPTH`] at depth `at`; charges the look at it.
+    /// Refuses `value` if at depth `at` it would reach deeper than any document may; charges the look at it. Without this,
+    /// copies into themselves double the depth, and a later walk overflows the stack.
     pub(crate) fn check_depth(&mut self, value: &Value, at: usize) -> Result<(), PatchError> {
         let mut seen = 0;
         let fits = at <= MAX_DEPTH && fits_depth(value, MAX_DEPTH - at, &mut seen);

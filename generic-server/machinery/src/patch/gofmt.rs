@@ -12,6 +12,17 @@ pub fn go_format(value: &Value) -> String {
     out
 }
 
+/// As Go's `%s` prints a value: what is no text is marked as such (`%!s(int64=7)`).
+pub(super) fn go_format_verb_s(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".into(),
+        Value::Bool(_) => format!("%!s(bool={})", go_format(value)),
+        Value::Int(_) => format!("%!s(int64={})", go_format(value)),
+        Value::Float(_) => format!("%!s(float64={})", go_format(value)),
+        other => go_format(other),
+    }
+}
+
 /// Longer texts are cut; a Status is no place for a megabyte.
 const MAX: usize = 64 * 1024;
 

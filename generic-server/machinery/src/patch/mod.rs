@@ -10,6 +10,7 @@ mod testing;
 
 pub mod json_patch;
 pub mod merge;
+pub mod strategic;
 
 pub use gofmt::go_format;
 
