@@ -4,8 +4,8 @@
     tools/builtin-types/generate.py TYPES.json PROTOBUF.json > generic-server/machinery/src/schema/builtin/types.tsv
 
 TYPES.json holds the definitions and protobuf messages of v1.36, PROTOBUF.json objects as the real server sends them in both
-encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, so
-that the objects show which is which. What neither shows is in go-facts.txt. The output is the same for the same input.
+encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, and zero
+in JSON only for the latter, so that the objects show which is which. What neither shows is in go-facts.txt. The output is the same for the same input.
 
 A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
 Members of a definition's JSON: `fields`, `embedded` (protobuf fields that hold inlined structs: name to [number, message]), `atomic`,
@@ -63,10 +63,12 @@ def read_fields(data):
 
 
 class Observations:
-    """For each message and field: how often a message had the field, and how often it had not."""
+    """What the recorded objects show of the fields."""
 
     def __init__(self, definitions, messages):
-        self.present, self.absent = collections.Counter(), collections.Counter()
+        self.definitions = definitions
+        self.absent = set()  # (message, field) that a protobuf message had not
+        self.zeros = set()  # (definition, field) that was zero in JSON
         self.layouts = {m: {p[0]: (f, p[1]) for f, p in fields.items()} for m, fields in messages.items()}
         for name, definition in definitions.items():
             fields = {f: x["proto"] for f, x in definition.get("fields", {}).items() if x.get("proto")}
@@ -79,7 +81,8 @@ class Observations:
         fields = list(read_fields(data))
         seen = {number for number, _ in fields}
         for number, (field, _) in layout.items():
-            (self.present if number in seen else self.absent)[message, field] += 1
+            if number not in seen:
+                self.absent.add((message, field))
         for number, value in fields:
             kind = layout.get(number, (None, "bytes"))[1].removeprefix("repeated ").lstrip(".")
             if kind.startswith("map<"):
@@ -87,6 +90,23 @@ class Observations:
                 value = next((v for n, v in read_fields(value) if n == 2), b"")
             if kind not in SCALARS:
                 self.look(kind if kind.startswith("k8s.io.") else f"{package}.{kind}", value)
+
+
+    def look_json(self, name, value):
+        for field, x in self.definitions[name].get("fields", {}).items() if isinstance(value, dict) else ():
+            if field not in value:
+                continue
+            member = value[field]
+            if member in (0, "", False) and not isinstance(member, (list, dict)):
+                self.zeros.add((name, field))
+            if "ref" in x:
+                self.look_json(x["ref"], member)
+            elif "ref" in x.get("list", {}):
+                for item in member or ():
+                    self.look_json(x["list"]["ref"], item)
+            elif "ref" in x.get("map", {}):
+                for item in (member or {}).values():
+                    self.look_json(x["map"]["ref"], item)
 
 
 def observe(definitions, messages, pairs):
@@ -102,6 +122,7 @@ def observe(definitions, messages, pairs):
         name = kinds.get((group, version, meta.get(2)))
         if name:
             seen.look(message_of(name), unknown.get(2, b""))
+            seen.look_json(name, pair["json"])
     return seen
 
 
@@ -124,7 +145,8 @@ def go_facts(name, field, x, seen, facts):
     elif ref and not special:
         pointer = x.get("default") != {}
     else:
-        pointer = key in seen.absent and x.get("proto") is not None
+        pointer = x.get("proto") is not None and key in seen.absent
+        pointer = pointer or ((name, field) in seen.zeros and "default" not in x and not ref)
     pointer = (pointer or at in facts["pointer"]) and at not in facts["value"]
     if plural or pointer:
         keep = bool(x.get("required"))

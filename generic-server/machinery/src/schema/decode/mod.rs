@@ -1,0 +1,316 @@
+//! What decoding JSON into a Go type and encoding it again does to a document: unknown members go, wrong types are refused,
+//! nulls and empty members that Go omits go, members that Go always writes come, special values get their canonical form.
+
+mod place;
+mod time;
+
+use std::sync::Arc;
+
+use self::place::{Place, Step};
+use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
+use crate::{Map, Str, Value};
+
+/// Upstream stops to note unknown members after so many.
+const MAX_UNKNOWN: usize = 100;
+
+/// Schemas may nest in schemas without end; documents may not (the codecs' limit is the same).
+const MAX_DEPTH: usize = 512;
+
+/// Why a document is not of its type, in Go's words: `json: cannot unmarshal …`, `illegal base64 data …`, `parsing time …`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DecodeError(pub String);
+
+/// The document as the type holds it, and the paths of members that the type does not know (`spec.containers[0].port`), in
+/// the order of the tree; at most 100, as upstream.
+///
+/// Lists and maps that are empty become `null` where Go would write them empty: stored in protobuf, they are one.
+pub fn decode(schema: &Schema, value: Value) -> Result<(Value, Vec<String>), DecodeError> {
+    let mut decoder = Decoder { unknown: Vec::new(), wrong: None, depth: 0 };
+    let value = decoder.value(schema, value, &Place::ROOT)?;
+    match decoder.wrong {
+        Some(error) => Err(error),
+        None => Ok((value, decoder.unknown)),
+    }
+}
+
+struct Decoder {
+    unknown: Vec<String>,
+    /// The first value of a wrong type. Go goes on, and a value that cannot be parsed wins over it.
+    wrong: Option<DecodeError>,
+    depth: usize,
+}
+
+impl Decoder {
+    /// What stands for `value` in a list, a map or at the root; `null` is the type's zero value.
+    fn value(&mut self, schema: &Schema, value: Value, place: &Place<'_>) -> Result<Value, DecodeError> {
+        let schema = schema.resolve();
+        match (&schema.shape, value) {
+            (Shape::Any, value) => Ok(value),
+            (Shape::Object(object), Value::Object(members)) => self.object(object, members, place),
+            (Shape::Object(object), Value::Null) => self.object(object, Map::new(), place),
+            (Shape::Map(values), Value::Object(members)) => self.map(values, members, place),
+            (Shape::List(items), Value::Array(array)) => self.list(items, array, place),
+            (Shape::Map(_) | Shape::List(_), Value::Null) => Ok(Value::Null),
+            (Shape::String(StringFormat::Plain), value @ Value::String(_)) => Ok(value),
+            (Shape::String(StringFormat::Plain | StringFormat::Byte), Value::Null) => Ok("".into()),
+            (Shape::String(StringFormat::Byte), Value::String(text)) => self.bytes(text),
+            (Shape::String(StringFormat::Byte), Value::Array(array)) => self.byte_list(&array, schema, place),
+            (Shape::String(StringFormat::Time), value) => self.time(schema, value, time::Layout::Seconds, place),
+            (Shape::String(StringFormat::MicroTime), value) => self.time(schema, value, time::Layout::Micros, place),
+            (Shape::String(StringFormat::Duration), value @ Value::String(_)) => Ok(value),
+            (Shape::Integer(format), Value::Int(i)) if fits(*format, i) => Ok(Value::Int(i)),
+            (Shape::Integer(_), Value::Null) => Ok(Value::Int(0)),
+            (Shape::Number, value @ (Value::Int(_) | Value::Float(_))) => Ok(value),
+            (Shape::Number, Value::Null) => Ok(Value::Int(0)),
+            (Shape::Boolean, value @ Value::Bool(_)) => Ok(value),
+            (Shape::Boolean, Value::Null) => Ok(Value::Bool(false)),
+            (Shape::IntOrString, value @ Value::String(_)) => Ok(value),
+            (Shape::IntOrString, Value::Int(i)) if fits(IntFormat::Int32, i) => Ok(Value::Int(i)),
+            (Shape::IntOrString, Value::Null) => Ok(Value::Int(0)),
+            (Shape::IntOrString, value) => Err(DecodeError(place.type_error(&found(schema, &value), schema))),
+            (Shape::Quantity, value) => quantity(value),
+            (Shape::SchemaOr(form), value) => self.schema_or(*form, value, place),
+            (_, value) => {
+                self.wrong(schema, &value, place);
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn wrong(&mut self, schema: &Schema, value: &Value, place: &Place<'_>) {
+        self.wrong.get_or_insert_with(|| DecodeError(place.type_error(&found(schema, value), schema)));
+    }
+
+    fn object(&mut self, object: &Object, members: Map, place: &Place<'_>) -> Result<Value, DecodeError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(DecodeError("exceeded max depth".into()));
+        }
+        let mut entries = members.into_entries();
+        let mut kept = 0;
+        let mut fields = object.fields.iter();
+        let mut added: Vec<(Str, Value)> = Vec::new();
+        for i in 0..entries.len() {
+            let name = entries[i].0.clone();
+            let field = loop {
+                match fields.as_slice().first() {
+                    Some(field) if field.name < name => {
+                        fields.next();
+                        added.extend(self.absent(field, object, place)?);
+                    }
+                    Some(field) if field.name == name => break fields.next(),
+                    _ => break None,
+                }
+            };
+            let Some(field) = field else {
+                self.unknown_member(&name, object, place);
+                continue;
+            };
+            let value = std::mem::take(&mut entries[i].1);
+            if let Some(value) = self.member(field, value, &place.child(Step::Field(&field.name, object)))? {
+                entries[i].1 = value;
+                entries.swap(kept, i); // keeps the order: what lies between are members that go
+                kept += 1;
+            }
+        }
+        entries.truncate(kept);
+        for field in fields {
+            added.extend(self.absent(field, object, place)?);
+        }
+        entries.append(&mut added);
+        self.depth -= 1;
+        Ok(Value::Object(Map::from_entries(entries)))
+    }
+
+    fn unknown_member(&mut self, name: &Str, object: &Object, place: &Place<'_>) {
+        if self.unknown.len() < MAX_UNKNOWN {
+            self.unknown.push(place.child(Step::Field(name, object)).path());
+        }
+    }
+
+    fn absent(
+        &mut self,
+        field: &Field,
+        object: &Object,
+        place: &Place<'_>,
+    ) -> Result<Option<(Str, Value)>, DecodeError> {
+        if !field.keep {
+            return Ok(None);
+        }
+        let value = self.member(field, Value::Null, &place.child(Step::Field(&field.name, object)))?;
+        Ok(value.map(|v| (field.name.clone(), v)))
+    }
+
+    /// A member's value; `None` if Go does not write it.
+    fn member(&mut self, field: &Field, value: Value, place: &Place<'_>) -> Result<Option<Value>, DecodeError> {
+        let nothing = || if field.keep { Some(Value::Null) } else { None };
+        let schema = field.schema.resolve();
+        if value.is_null() {
+            match schema.shape {
+                _ if field.pointer => return Ok(nothing()),
+                Shape::Any | Shape::List(_) | Shape::Map(_) | Shape::String(StringFormat::Byte) => return Ok(nothing()),
+                _ => {}
+            }
+        }
+        let value = self.value(schema, value, place)?;
+        let empty = match (&schema.shape, &value) {
+            (Shape::List(_) | Shape::Map(_), Value::Array(items)) => items.is_empty(),
+            (Shape::List(_) | Shape::Map(_), Value::Object(members)) => members.is_empty(),
+            (Shape::String(StringFormat::Byte), Value::String(text)) => text.is_empty(),
+            (Shape::String(StringFormat::Time | StringFormat::MicroTime), Value::Null) => true,
+            _ if field.pointer || field.keep => false,
+            (_, Value::String(text)) => text.is_empty(),
+            (_, Value::Int(0) | Value::Bool(false)) => true,
+            (_, Value::Float(f)) => *f == 0.0,
+            _ => false,
+        };
+        Ok(if empty { nothing() } else { Some(value) })
+    }
+
+    fn map(&mut self, values: &Schema, members: Map, place: &Place<'_>) -> Result<Value, DecodeError> {
+        if let Shape::String(StringFormat::Plain) = values.shape
+            && members.values().all(|v| matches!(v, Value::String(_)))
+        {
+            return Ok(Value::Object(members)); // labels, annotations, data: most maps need no second look
+        }
+        let mut entries = members.into_entries();
+        for (key, value) in &mut entries {
+            *value = self.value(values, value.take(), &place.child(Step::Key(key)))?;
+        }
+        Ok(Value::Object(Map::from_entries(entries)))
+    }
+
+    fn list(&mut self, items: &Schema, mut array: Arc<Vec<Value>>, place: &Place<'_>) -> Result<Value, DecodeError> {
+        if let Shape::String(StringFormat::Plain) = items.shape
+            && array.iter().all(|v| matches!(v, Value::String(_)))
+        {
+            return Ok(Value::Array(array));
+        }
+        for (i, value) in Arc::make_mut(&mut array).iter_mut().enumerate() {
+            *value = self.value(items, value.take(), &place.child(Step::Index(i)))?;
+        }
+        Ok(Value::Array(array))
+    }
+
+    /// Go reads base64 with line breaks, and writes it without.
+    fn bytes(&mut self, text: Str) -> Result<Value, DecodeError> {
+        let broken = text.contains(['\r', '\n']);
+        let packed: Str =
+            if broken { text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect() } else { text.clone() };
+        match base64_fault(packed.as_bytes()) {
+            None => Ok(Value::String(packed)),
+            Some(at) => {
+                let mut written = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n'));
+                let at = written.nth(at).map_or(text.len(), |(i, _)| i);
+                self.wrong.get_or_insert_with(|| DecodeError(format!("illegal base64 data at input byte {at}")));
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    /// Go also reads bytes from a list of small numbers.
+    fn byte_list(&mut self, array: &[Value], schema: &Schema, place: &Place<'_>) -> Result<Value, DecodeError> {
+        use base64::Engine as _;
+        let item = Schema::of(Shape::Integer(IntFormat::Uint8));
+        let mut bytes = Vec::with_capacity(array.len());
+        for (i, value) in array.iter().enumerate() {
+            match value {
+                Value::Int(b @ 0..=255) => bytes.push(*b as u8),
+                Value::Null => bytes.push(0),
+                other => self.wrong(
+                    if other.as_array().is_some() { schema } else { &item },
+                    other,
+                    &place.child(Step::Index(i)),
+                ),
+            }
+        }
+        Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
+    }
+
+    fn time(
+        &mut self,
+        schema: &Schema,
+        value: Value,
+        layout: time::Layout,
+        place: &Place<'_>,
+    ) -> Result<Value, DecodeError> {
+        match value {
+            Value::Null => Ok(Value::Null),
+            Value::String(text) if time::is_normal(&text, layout) => Ok(Value::String(text)),
+            Value::String(text) => time::normalise(&text, layout).map(Value::from).map_err(DecodeError),
+            other => Err(DecodeError(place.type_error(&found(schema, &other), schema))),
+        }
+    }
+
+    /// The short forms read their schemas leniently: unknown members in them are dropped without a word.
+    fn schema_or(&mut self, form: ShortForm, value: Value, place: &Place<'_>) -> Result<Value, DecodeError> {
+        let props = builtin::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+            .map(builtin::schema)
+            .expect("the table has JSONSchemaProps");
+        let noted = self.unknown.len();
+        let value = match (form, value) {
+            (_, value @ Value::Object(_)) => self.value(props, value, place),
+            (ShortForm::List, Value::Array(array)) if !array.is_empty() => self.list(props, array, place),
+            (ShortForm::Strings, Value::Array(array)) if !array.is_empty() => {
+                self.list(&Schema::of(Shape::String(StringFormat::Plain)), array, place)
+            }
+            (ShortForm::Bool, value @ Value::Bool(_)) => Ok(value),
+            (ShortForm::Bool, _) => Err(DecodeError("boolean or JSON schema expected".into())),
+            _ => Ok(Value::Null),
+        };
+        self.unknown.truncate(noted);
+        value
+    }
+}
+
+fn fits(format: IntFormat, i: i64) -> bool {
+    match format {
+        IntFormat::Int64 => true,
+        IntFormat::Int32 => i32::try_from(i).is_ok(),
+        IntFormat::Uint32 => u32::try_from(i).is_ok(),
+        IntFormat::Uint8 => u8::try_from(i).is_ok(),
+    }
+}
+
+/// Go's word for a JSON value that does not fit. A number that an integer cannot hold is shown.
+fn found(schema: &Schema, value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "bool".into(),
+        Value::String(_) => "string".into(),
+        Value::Array(_) => "array".into(),
+        Value::Object(_) => "object".into(),
+        Value::Int(_) | Value::Float(_) if !matches!(schema.shape, Shape::Integer(_) | Shape::IntOrString) => {
+            "number".into()
+        }
+        Value::Int(i) => format!("number {i}"),
+        Value::Float(f) => {
+            let mut text = b"number ".to_vec();
+            crate::value::write_float(&mut text, *f);
+            String::from_utf8(text).expect("numbers are ASCII")
+        }
+    }
+}
+
+fn quantity(value: Value) -> Result<Value, DecodeError> {
+    Ok(value)
+}
+
+/// The byte at which padded base64 of the standard alphabet goes wrong, as Go counts; `None` if it does not.
+fn base64_fault(bytes: &[u8]) -> Option<usize> {
+    let digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let digits = bytes.iter().take_while(|b| digit(b)).count();
+    let padding = &bytes[digits..];
+    match (digits % 4, padding) {
+        (0, []) | (2, b"==") | (3, b"=") => None,
+        (left, []) => Some(digits - left), // the last group of four is cut short
+        (2, b"=") => Some(bytes.len()),
+        (2, [b'=', b'=', ..]) => Some(digits + 2),
+        (3, [b'=', ..]) => Some(digits + 1),
+        _ => Some(digits), // a foreign byte, or padding where none can be
+    }
+}
+
+#[cfg(test)]
+mod tests;
