@@ -1,3 +1,4 @@
 //! Codecs between bytes and values: JSON, YAML, protobuf, CBOR.
 
 pub mod json;
+pub mod yaml;
