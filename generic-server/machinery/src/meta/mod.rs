@@ -4,10 +4,12 @@ pub mod field_error;
 pub mod go_text;
 pub mod gvk;
 pub mod names;
+pub mod quantity;
 pub mod selector;
 pub mod status;
 
 pub use field_error::{BadValue, FieldError, FieldErrorKind};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use quantity::{Quantity, QuantityError};
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Details, Status};

@@ -36,7 +36,7 @@ pub mod reason {
 /// A failure (or, for deletions and the like, a success) that is told to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The HTTP status code.
+    /// The HTTP status code. 0, which is not sent, is a success: see [`Status::http_code`].
     pub code: u16,
     /// One of [`reason`], or a text that another server chose; empty when unknown.
     pub reason: Str,
@@ -101,6 +101,16 @@ impl Status {
     /// A failure without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason: Str::new_static(reason), message: message.into(), details: None }
+    }
+
+    /// A success without a code: what a deletion answers, with the object's details.
+    pub fn success(details: Option<Details>) -> Self {
+        Self { code: 0, reason: Str::default(), message: String::new(), details: details.map(Box::new) }
+    }
+
+    /// The code of the HTTP response.
+    pub fn http_code(&self) -> u16 {
+        if self.code == 0 { 200 } else { self.code }
     }
 
     /// With these details instead.
@@ -357,9 +367,11 @@ impl Status {
             "apiVersion" => "v1",
             "metadata" => Value::object(),
             "status" => if self.code < 400 { "Success" } else { "Failure" },
-            "code" => i64::from(self.code),
         };
         let members = value.make_object();
+        if self.code != 0 {
+            members.insert("code", i64::from(self.code));
+        }
         put(members, "message", &self.message);
         put(members, "reason", &self.reason);
         if let Some(details) = &self.details {
@@ -379,7 +391,7 @@ impl Status {
         let success = value.str_at(&["status"]) == Some("Success");
         let code = value.get("code").and_then(Value::as_i64).and_then(|c| u16::try_from(c).ok()).filter(|c| *c > 0);
         Some(Self {
-            code: code.unwrap_or(if success { 200 } else { 500 }),
+            code: code.unwrap_or(if success { 0 } else { 500 }),
             reason: text(value, "reason"),
             message: text(value, "message").into(),
             details: value.get("details").filter(|d| !d.is_null()).map(|d| Box::new(Details::from_value(d))),
@@ -570,6 +582,13 @@ mod tests {
             ),
         );
         check(Status::bad_request("x"), status(400, "BadRequest", "x", None));
+        check(
+            Status::success(Some(Details { uid: "u".into(), ..Details::of(&pods, "a") })),
+            object! {
+                "kind" => "Status", "apiVersion" => "v1", "metadata" => object! {}, "status" => "Success",
+                "details" => object! { "name" => "a", "kind" => "pods", "uid" => "u" },
+            },
+        );
     }
 
     #[test]
