@@ -2,3 +2,5 @@
 
 pub mod json;
 pub mod yaml;
+
+pub use json::scan;

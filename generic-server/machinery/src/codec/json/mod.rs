@@ -4,6 +4,7 @@ mod decode;
 mod encode;
 mod error;
 mod lexer;
+pub mod scan;
 mod serde_impl;
 
 pub use decode::{MAX_DEPTH, decode, decode_strict};
