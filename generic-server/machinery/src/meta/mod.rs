@@ -1,5 +1,7 @@
 //! What all objects share: names, metadata, selectors, quantities, times, and the errors about them.
 
+pub mod accessor;
+pub mod duration;
 pub mod field_error;
 pub mod go_text;
 pub mod gvk;
@@ -7,9 +9,13 @@ pub mod names;
 pub mod quantity;
 pub mod selector;
 pub mod status;
+pub mod time;
 
+pub use accessor::{Meta, MetaMut, OwnerReference, kind_of};
+pub use duration::GoDuration;
 pub use field_error::{BadValue, FieldError, FieldErrorKind};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use quantity::{Quantity, QuantityError};
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Details, Status};
+pub use time::{TimeForm, Timestamp};
