@@ -1,1 +1,71 @@
-//! The watch cache: every resource's objects as immutable snapshots, and a window of recent events.
+//! The watch cache: every resource's objects as immutable snapshots, and a window of recent changes.
+//!
+//! ```text
+//! Store ──Sink──▶ writer ──▶ latest snapshot (persistent map) ──▶ Cache::read ─▶ get, list at any recent revision
+//!                    └─────▶ window of changes ───────────────▶ Cache::watch ─▶ Watcher (a position, no queue)
+//! ```
+//!
+//! There is one writer for each resource, called by the store in revision order. A change is decoded once, goes into the
+//! map and the window, and then the new snapshot is published: whoever sees a snapshot finds all its changes in the
+//! window. Readers never block the writer beyond a few pointer copies, and the writer never waits for a reader: a watcher
+//! that falls out of the window ends.
+
+mod change;
+mod forms;
+mod keeper;
+mod metrics;
+mod object;
+mod reader;
+mod snapshot;
+mod sync;
+mod wait;
+mod watcher;
+mod window;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use change::{Change, EventType, Everything, Filter, WatchEvent};
+pub use forms::FormId;
+pub use metrics::Metrics;
+pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Labels, Object};
+pub use reader::{Cache, CacheError, ReadAt};
+pub use snapshot::Snapshot;
+pub use watcher::{Scope, Start, WatchEnd, WatchOptions, Watcher};
+pub use window::WindowLimits;
+
+use std::time::Duration;
+
+/// How a cache behaves; the defaults are for production.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether keys are `prefix`, namespace, `/`, name rather than `prefix`, name.
+    pub namespaced: bool,
+    /// Which of the resource's selectable fields (positions in [`Decoded::fields`]) are indexed, such as spec.nodeName.
+    pub indexed: Vec<usize>,
+    /// How much history is kept for watches.
+    pub window: WindowLimits,
+    /// Keys in a page of the initial list.
+    pub page: usize,
+    /// How long a read waits for a revision, as upstream's 3 s.
+    pub patience: Duration,
+    /// The time between two bookmarks of a watch (each is up to a quarter longer), as upstream's minute.
+    pub bookmark_every: Duration,
+    /// Bytes that the other forms of all objects may take together.
+    pub form_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            namespaced: true,
+            indexed: Vec::new(),
+            window: WindowLimits::default(),
+            page: 5000,
+            patience: Duration::from_secs(3),
+            bookmark_every: Duration::from_secs(60),
+            form_bytes: 16 << 20,
+        }
+    }
+}

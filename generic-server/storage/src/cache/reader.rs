@@ -1,0 +1,311 @@
+//! The cache as readers see it.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tokio::{sync::Semaphore, task::AbortHandle, time::Instant};
+
+use super::{
+    Metrics, Options,
+    forms::FormId,
+    keeper::{self, list},
+    object::{Decode, Object},
+    snapshot::{Snapshot, Tree},
+    sync::Mutex,
+    writer::{Phase, Shared},
+};
+use crate::{Error, Revision, Store};
+
+/// Past snapshots kept for lists that continue.
+const PAST_SNAPSHOTS: usize = 8;
+/// A past snapshot that nobody asked for in this time is dropped.
+const PAST_KEPT: Duration = Duration::from_secs(60);
+/// How often a waiting read asks the store for progress, as upstream.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// Which state a read wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAt {
+    /// Any (resourceVersion "0"): what there is, at once.
+    Any,
+    /// One at this revision or later.
+    NotOlderThan(Revision),
+    /// The one at just this revision.
+    Exact(Revision),
+    /// One that has every write that was acknowledged before the read began (resourceVersion unset).
+    Latest,
+}
+
+/// Why a read or watch cannot be served.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The revision is still to come: 504 Timeout, cause ResourceVersionTooLarge, retry after 1 s.
+    #[error("Too large resource version: {asked}, current: {current}")]
+    TooLarge {
+        /// What was asked for.
+        asked: Revision,
+        /// Where the cache is.
+        current: Revision,
+    },
+    /// The revision is no longer there: 410 Expired.
+    #[error("too old resource version: {asked} ({oldest})")]
+    Expired {
+        /// What was asked for.
+        asked: Revision,
+        /// The oldest that would do.
+        oldest: Revision,
+    },
+    /// The first list is not there yet, or the cache is being filled anew: 429, retry after 1 s.
+    #[error("storage is (re)initializing")]
+    NotReady,
+    /// The resource is gone, or the server is stopping.
+    #[error("the watch cache is stopped")]
+    Stopped,
+    /// The store, which had to be asked, failed.
+    #[error(transparent)]
+    Store(Error),
+}
+
+/// The watch cache of one resource. [`Cache::stop`] ends its feed and its watchers; so does dropping it, but watchers hold it.
+pub struct Cache {
+    pub(super) shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    keeper: AbortHandle,
+    past: Mutex<VecDeque<Past>>,
+    /// One read from the store at a time: it may hold a whole second state of the resource.
+    past_reads: Semaphore,
+}
+
+struct Past {
+    snapshot: Snapshot,
+    used: Instant,
+}
+
+impl Cache {
+    /// A cache of the keys that start with `prefix` (which ends in `/`). Returns at once; [`Cache::ready`] tells when it
+    /// serves. Must be called within a tokio runtime.
+    pub fn start(store: Arc<dyn Store>, prefix: String, decode: Arc<dyn Decode>, options: Options) -> Arc<Cache> {
+        let shared = Arc::new(Shared::new(prefix, decode, options));
+        let keeper = tokio::spawn(keeper::keep(store.clone(), shared.clone())).abort_handle();
+        Arc::new(Cache { shared, store, keeper, past: Mutex::default(), past_reads: Semaphore::new(1) })
+    }
+
+    /// The prefix of its keys.
+    pub fn prefix(&self) -> &str {
+        &self.shared.prefix
+    }
+
+    /// Waits until it can serve; fails if it was stopped.
+    pub async fn ready(&self) -> Result<(), CacheError> {
+        let mut phase = self.shared.phase.subscribe();
+        match phase.wait_for(|p| *p != Phase::Starting).await.as_deref() {
+            Ok(Phase::Stopped) | Err(_) => Err(CacheError::Stopped),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        *self.shared.phase.borrow()
+    }
+
+    /// Whether it can serve reads and is fed.
+    pub fn is_live(&self) -> bool {
+        self.phase() == Phase::Live
+    }
+
+    /// Ends the feed, all watchers, and reads to come.
+    pub fn stop(&self) {
+        self.keeper.abort();
+        self.shared.stop();
+    }
+
+    /// The latest snapshot, without any promise (empty before the cache is ready).
+    pub fn latest(&self) -> Snapshot {
+        let delivered = self.delivered();
+        self.known(delivered)
+    }
+
+    /// Up to which revision the cache is complete.
+    pub fn revision(&self) -> Revision {
+        self.latest().revision()
+    }
+
+    /// A snapshot; see [`ReadAt`]. Waits (at most [`Options::patience`]) only if the cache is behind or not ready.
+    pub async fn read(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
+        match self.phase() {
+            Phase::Stopped => return Err(CacheError::Stopped),
+            Phase::Starting => {}
+            Phase::Live | Phase::Detached => match at {
+                ReadAt::Any => return Ok(self.latest()),
+                ReadAt::NotOlderThan(revision) => {
+                    let latest = self.latest();
+                    if latest.revision() >= revision {
+                        return Ok(latest);
+                    }
+                }
+                ReadAt::Latest => {
+                    if let Some(delivered) = self.delivered() {
+                        return Ok(self.known(Some(delivered)));
+                    }
+                }
+                ReadAt::Exact(_) => {}
+            },
+        }
+        self.read_slowly(at).await
+    }
+
+    async fn read_slowly(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
+        let deadline = Instant::now() + self.shared.options.patience;
+        match tokio::time::timeout_at(deadline, self.ready()).await {
+            Ok(ready) => ready?,
+            Err(_) => return Err(CacheError::NotReady),
+        }
+        match at {
+            ReadAt::Any => Ok(self.latest()),
+            ReadAt::NotOlderThan(revision) => self.wait_for(revision, deadline).await,
+            ReadAt::Exact(revision) => {
+                self.wait_for(revision, deadline).await?;
+                self.exact(revision).await
+            }
+            ReadAt::Latest => {
+                if let Some(delivered) = self.delivered() {
+                    return Ok(self.known(Some(delivered)));
+                }
+                let revision = match tokio::time::timeout_at(deadline, self.store.revision()).await {
+                    Ok(revision) => revision.map_err(CacheError::Store)?,
+                    Err(_) => return Err(CacheError::Store(Error::Timeout("reading the current revision".into()))),
+                };
+                self.wait_for(revision, deadline).await
+            }
+        }
+    }
+
+    /// Waits until the cache is complete up to `revision`.
+    async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Snapshot, CacheError> {
+        loop {
+            let fresh = self.shared.fresh.notified();
+            tokio::pin!(fresh);
+            fresh.as_mut().enable();
+            let latest = self.latest();
+            if latest.revision() >= revision {
+                return Ok(latest);
+            }
+            if self.phase() == Phase::Stopped {
+                return Err(CacheError::Stopped);
+            }
+            if Instant::now() >= deadline {
+                return Err(CacheError::TooLarge { asked: revision, current: latest.revision() });
+            }
+            if self.store.delivered_revision().is_none() {
+                let asking = self.store.request_progress();
+                // Without an answer the deadline decides.
+                let _ = tokio::time::timeout_at(deadline, asking).await;
+            }
+            let _ = tokio::time::timeout_at(deadline.min(Instant::now() + PROGRESS_EVERY), fresh).await;
+        }
+    }
+
+    /// Up to which revision the store has fed us, if it can tell.
+    pub(super) fn delivered(&self) -> Option<Revision> {
+        // Asked before the phase is looked at: what was delivered to a live feed then has arrived.
+        let delivered = self.store.delivered_revision();
+        delivered.filter(|_| self.is_live())
+    }
+
+    /// The latest snapshot, complete up to `delivered`, which must have been asked for before.
+    fn known(&self, delivered: Option<Revision>) -> Snapshot {
+        let latest = Snapshot::clone(&self.shared.latest.load());
+        latest.known_at(delivered.unwrap_or(0))
+    }
+
+    /// The state at a revision that the cache has reached: the latest with the changes since undone, or what the store still has.
+    async fn exact(&self, revision: Revision) -> Result<Snapshot, CacheError> {
+        if let Some(past) = self.past(revision) {
+            return Ok(past);
+        }
+        let published = Snapshot::clone(&self.shared.latest.load());
+        if published.revision() <= revision {
+            return Ok(Snapshot::new(revision, published.tree().clone()));
+        }
+        let snapshot = match self.shared.window.backwards(revision, published.revision()) {
+            Some(changes) => {
+                let mut tree = Tree::clone(published.tree());
+                for change in changes {
+                    tree.set(&change.key, change.previous.clone());
+                }
+                Snapshot::new(revision, Arc::new(tree))
+            }
+            None => self.read_from_store(revision).await?,
+        };
+        self.remember(snapshot.clone());
+        Ok(snapshot)
+    }
+
+    async fn read_from_store(&self, revision: Revision) -> Result<Snapshot, CacheError> {
+        let _turn = self.past_reads.acquire().await.map_err(|_| CacheError::Stopped)?;
+        if let Some(past) = self.past(revision) {
+            return Ok(past);
+        }
+        self.shared.counters.store_reads.add(1);
+        list(&*self.store, &self.shared, Some(revision)).await.map_err(|error| match error {
+            Error::Compacted { oldest } => CacheError::Expired { asked: revision, oldest },
+            Error::FutureRevision { asked, current } => CacheError::TooLarge { asked, current },
+            error => CacheError::Store(error),
+        })
+    }
+
+    fn past(&self, revision: Revision) -> Option<Snapshot> {
+        let mut all = self.past.lock();
+        let now = Instant::now();
+        all.retain(|past| now - past.used < PAST_KEPT);
+        let past = all.iter_mut().find(|past| past.snapshot.revision() == revision)?;
+        past.used = now;
+        Some(past.snapshot.clone())
+    }
+
+    fn remember(&self, snapshot: Snapshot) {
+        let mut all = self.past.lock();
+        if all.len() == PAST_SNAPSHOTS {
+            all.pop_front();
+        }
+        all.push_back(Past { snapshot, used: Instant::now() });
+    }
+
+    /// Another form of an object, such as protobuf or another version: made by `make` once, and kept beside the object
+    /// while there is room. Errors are not kept.
+    pub fn form<E>(
+        &self,
+        object: &Arc<Object>,
+        id: FormId,
+        make: impl FnOnce(&Object) -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        self.shared.forms.form(object, id, make)
+    }
+
+    /// Its counters, now.
+    pub fn metrics(&self) -> Metrics {
+        let (latest, counters) = (self.shared.latest.load(), &self.shared.counters);
+        let (window_changes, window_bytes, _) = self.shared.window.size(std::time::Instant::now());
+        Metrics {
+            objects: latest.len() as u64,
+            object_bytes: latest.tree().bytes() as u64,
+            form_bytes: self.shared.forms.bytes() as u64,
+            window_changes: window_changes as u64,
+            window_bytes: window_bytes as u64,
+            changes: counters.changes.get(),
+            broken: counters.broken.get(),
+            lists: counters.lists.get(),
+            store_watches: counters.store_watches.get(),
+            watchers: counters.watchers.get(),
+            lagged: counters.lagged.get(),
+            wakeups: counters.wakeups.get(),
+            store_reads: counters.store_reads.get(),
+        }
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

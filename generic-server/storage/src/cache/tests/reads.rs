@@ -1,0 +1,180 @@
+//! Reads at all kinds of revisions.
+
+use super::*;
+use crate::cache::tests::remote::Remote;
+
+#[tokio::test]
+async fn a_consistent_read_has_every_acknowledged_write() {
+    let (store, cache) = memory_and_cache().await;
+    for i in 0..20 {
+        let revision = put(&*store, "a/x", &format!("l f {i}")).await;
+        let snapshot = cache.read(ReadAt::Latest).await.unwrap();
+        assert_eq!((show(&snapshot), snapshot.revision()), (format!("a/x={i}"), revision));
+    }
+}
+
+#[tokio::test]
+async fn writes_elsewhere_move_the_revision_of_reads() {
+    let (store, cache) = memory_and_cache().await;
+    put(&*store, "a/x", "l f 1").await;
+    let elsewhere = store.put("/r/others/y", "v".into(), Expect::Absent, None).await.unwrap();
+    let check = async |at| cache.read(at).await.unwrap().revision();
+    assert_eq!(check(ReadAt::Latest).await, elsewhere);
+    assert_eq!(check(ReadAt::Any).await, elsewhere);
+    assert_eq!(check(ReadAt::NotOlderThan(elsewhere)).await, elsewhere);
+    assert_eq!(check(ReadAt::Exact(elsewhere)).await, elsewhere);
+}
+
+#[tokio::test]
+async fn the_first_list_is_paged_and_complete() {
+    let store = Memory::new();
+    for i in 0..10 {
+        put(&*store, &format!("ns/{i}"), &format!("l f {i}")).await;
+    }
+    put(&*store, "ns/5", "!").await;
+    let cache = cache_with(store.clone(), options()).await;
+    let snapshot = cache.read(ReadAt::Any).await.unwrap();
+    assert_eq!(show(&snapshot), "ns/0=0 ns/1=1 ns/2=2 ns/3=3 ns/4=4 ns/5! ns/6=6 ns/7=7 ns/8=8 ns/9=9");
+    let Some(Entry::Object(object)) = snapshot.get("/r/things/ns/7") else { panic!() };
+    assert_eq!((object.name(), object.namespace(), object.create_revision()), ("7", Some("ns"), object.revision()));
+    assert_eq!((object.labels().get("l"), object.field(0)), (Some("l"), "f"));
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_decoded_is_an_entry_that_says_so() {
+    let (store, cache) = memory_and_cache().await;
+    put(&*store, "a/x", "l f 1").await;
+    put(&*store, "a/x", "!").await;
+    let snapshot = cache.read(ReadAt::Latest).await.unwrap();
+    let Some(Entry::Broken(broken)) = snapshot.get("/r/things/a/x") else { panic!() };
+    assert_eq!(broken.error.to_string(), "not three words: \"!\"");
+    put(&*store, "a/x", "l f 2").await;
+    assert_eq!(show(&cache.latest()), "a/x=2");
+    assert_eq!(cache.metrics().broken, 1);
+}
+
+#[tokio::test]
+async fn a_decoder_that_panics_breaks_only_its_object() {
+    struct Panics;
+    impl Decode for Panics {
+        fn decode(&self, key: &str, value: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
+            assert!(!key.ends_with("bad"));
+            Words.decode(key, value, revision)
+        }
+    }
+    let store = Memory::new();
+    put(&*store, "a/bad", "l f 1").await;
+    let cache = Cache::start(store.clone(), PREFIX.into(), Arc::new(Panics), options());
+    cache.ready().await.unwrap();
+    put(&*store, "a/good", "l f 2").await;
+    let snapshot = cache.read(ReadAt::Latest).await.unwrap();
+    assert_eq!(show(&snapshot), "a/bad! a/good=2");
+}
+
+#[tokio::test]
+async fn every_recent_revision_can_be_read_exactly() {
+    let (store, cache) = memory_and_cache().await;
+    let mut states = Vec::new();
+    for i in 0..30 {
+        let name = format!("a/{}", i % 4);
+        let present = store.get(&format!("{PREFIX}{name}")).await.unwrap().0.is_some();
+        let revision = match i % 5 == 4 && present {
+            true => delete(&*store, &name).await,
+            false => put(&*store, &name, &format!("l f {i}")).await,
+        };
+        states.push((revision, show(&cache.read(ReadAt::Latest).await.unwrap())));
+    }
+    for (revision, state) in states.iter().chain(states.iter().rev()) {
+        let snapshot = cache.read(ReadAt::Exact(*revision)).await.unwrap();
+        assert_eq!((snapshot.revision(), &show(&snapshot)), (*revision, state));
+    }
+    assert_eq!(cache.metrics().store_reads, 0);
+}
+
+#[tokio::test]
+async fn what_is_older_than_the_window_comes_from_the_store_until_it_is_compacted() {
+    let store = Memory::new();
+    let mut options = options();
+    (options.window.min_changes, options.window.max_changes) = (2, 2);
+    let cache = cache_with(store.clone(), options).await;
+    let mut revisions = Vec::new();
+    for i in 0..6 {
+        revisions.push(put(&*store, "a/x", &format!("l f {i}")).await);
+    }
+    let exact = async |i: usize| cache.read(ReadAt::Exact(revisions[i])).await;
+    assert_eq!(show(&exact(4).await.unwrap()), "a/x=4");
+    assert_eq!(cache.metrics().store_reads, 0);
+    assert_eq!(show(&exact(1).await.unwrap()), "a/x=1");
+    assert_eq!(show(&exact(1).await.unwrap()), "a/x=1");
+    assert_eq!(cache.metrics().store_reads, 1, "kept for the next page");
+    store.compact(revisions[3]).await.unwrap();
+    assert_eq!(show(&exact(1).await.unwrap()), "a/x=1");
+    let error = exact(0).await.unwrap_err();
+    assert!(matches!(error, CacheError::Expired { asked, oldest } if (asked, oldest) == (revisions[0], revisions[3])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_still_to_come_is_waited_for_then_refused() {
+    let (store, cache) = memory_and_cache().await;
+    let revision = put(&*store, "a/x", "l f 1").await;
+    for at in [ReadAt::NotOlderThan(revision + 5), ReadAt::Exact(revision + 5)] {
+        let error = cache.read(at).await.unwrap_err().to_string();
+        assert_eq!(error, format!("Too large resource version: {}, current: {revision}", revision + 5));
+    }
+    let waiting = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.read(ReadAt::NotOlderThan(revision + 1)).await }
+    });
+    tokio::task::yield_now().await;
+    put(&*store, "a/x", "l f 2").await;
+    assert_eq!(show(&waiting.await.unwrap().unwrap()), "a/x=2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_tell_what_it_delivered_is_asked_and_waited_for() {
+    let remote = Remote::new();
+    let cache = cache_with(remote.clone(), options()).await;
+    put(&*remote, "a/x", "l f 1").await;
+    let snapshot = cache.read(ReadAt::Latest).await.unwrap();
+    assert_eq!(show(&snapshot), "a/x=1");
+
+    // A write elsewhere is known by a progress notification alone.
+    let elsewhere = remote.put("/r/others/y", "v".into(), Expect::Absent, None).await.unwrap();
+    assert!(cache.latest().revision() < elsewhere);
+    assert_eq!(cache.read(ReadAt::Latest).await.unwrap().revision(), elsewhere);
+
+    // Events that do not arrive in time.
+    remote.hold();
+    let held = put(&*remote, "a/x", "l f 2").await;
+    let error = cache.read(ReadAt::Latest).await.unwrap_err();
+    assert!(matches!(error, CacheError::TooLarge { asked, current } if (asked, current) == (held, elsewhere)));
+    assert_eq!(show(&cache.read(ReadAt::Any).await.unwrap()), "a/x=1");
+    remote.release();
+    assert_eq!(show(&cache.read(ReadAt::Latest).await.unwrap()), "a/x=2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_list_reads_wait_and_then_ask_to_retry() {
+    let remote = Remote::new();
+    remote.refuse_ranges(true);
+    let cache = Cache::start(remote.clone(), PREFIX.into(), Arc::new(Words), options());
+    for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(1), ReadAt::Exact(1)] {
+        assert!(matches!(cache.read(at).await, Err(CacheError::NotReady)));
+    }
+    let waiting = tokio::spawn({
+        let cache = cache.clone();
+        async move { cache.ready().await }
+    });
+    remote.refuse_ranges(false);
+    waiting.await.unwrap().unwrap();
+    assert_eq!(show(&cache.read(ReadAt::Latest).await.unwrap()), "");
+}
+
+#[tokio::test]
+async fn a_stopped_cache_refuses() {
+    let (_store, cache) = memory_and_cache().await;
+    cache.stop();
+    assert!(matches!(cache.read(ReadAt::Any).await, Err(CacheError::Stopped)));
+    assert!(matches!(cache.ready().await, Err(CacheError::Stopped)));
+    assert!(matches!(cache.watch(Start::After(1), all()).await, Err(CacheError::Stopped)));
+}

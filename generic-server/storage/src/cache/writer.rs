@@ -1,0 +1,208 @@
+//! The one writer of a cache: decodes what the store feeds and publishes it.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use tokio::sync::{Notify, watch};
+
+use super::{
+    Options,
+    change::Change,
+    forms::FormBudget,
+    metrics::Counters,
+    object::{Broken, Decode, DecodeError, Entry, Object},
+    snapshot::{Snapshot, Tree},
+    sync::Mutex,
+    window::{Log, Window},
+};
+use crate::{Error, Event, KeyValue, Revision, Sink};
+
+/// Where a cache stands with its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The first list is not there yet.
+    Starting,
+    /// Fed by a watch.
+    Live,
+    /// There is a snapshot, but nothing feeds it.
+    Detached,
+    /// Nothing more will come.
+    Stopped,
+}
+
+/// What the cache's parts share.
+pub(super) struct Shared {
+    pub(super) prefix: String,
+    pub(super) decode: Arc<dyn Decode>,
+    pub(super) options: Options,
+    /// The latest snapshot; published after its changes are in the window.
+    pub(super) latest: ArcSwap<Snapshot>,
+    pub(super) window: Window,
+    /// Told when `latest` has moved; only reads that wait for a revision listen.
+    pub(super) fresh: Notify,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) forms: FormBudget,
+    pub(super) counters: Counters,
+    /// Held while publishing. The number tells the feed in charge from those that were replaced.
+    writer: Mutex<u64>,
+}
+
+impl Shared {
+    pub(super) fn new(prefix: String, decode: Arc<dyn Decode>, options: Options) -> Self {
+        let tree = Arc::new(Tree::new(&options.indexed));
+        Shared {
+            prefix,
+            decode,
+            latest: ArcSwap::from_pointee(Snapshot::new(0, tree)),
+            window: Window::new(0, options.window),
+            fresh: Notify::new(),
+            phase: watch::Sender::new(Phase::Starting),
+            forms: FormBudget::new(options.form_bytes),
+            counters: Counters::default(),
+            writer: Mutex::new(0),
+            options,
+        }
+    }
+
+    /// Puts a newly listed state in place and ends all watchers: they cannot know what happened in between.
+    pub(super) fn replace(&self, snapshot: Snapshot) {
+        let mut feed = self.writer.lock();
+        if *self.phase.borrow() == Phase::Stopped {
+            return;
+        }
+        *feed += 1;
+        let ended = self.window.reset(snapshot.revision());
+        self.publish(snapshot);
+        self.wake(&ended);
+    }
+
+    /// A feed for a new watch on the store; earlier ones are ignored from now on.
+    pub(super) fn feed(self: &Arc<Self>) -> Arc<Feed> {
+        let mut feed = self.writer.lock();
+        *feed += 1;
+        Arc::new(Feed { number: *feed, shared: self.clone(), closed: watch::Sender::new(None) })
+    }
+
+    /// Ends all watchers and reads.
+    pub(super) fn stop(&self) {
+        let mut feed = self.writer.lock();
+        *feed += 1;
+        self.phase.send_replace(Phase::Stopped);
+        let ended = self.window.reset(Revision::MAX);
+        self.wake(&ended);
+    }
+
+    /// Decodes a stored value; what cannot be decoded becomes an entry that says so.
+    pub(super) fn entry(&self, key: Arc<str>, value: &Bytes, revision: Revision, create_revision: Revision) -> Entry {
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.decode.decode(&key, value, revision)))
+            .unwrap_or_else(|_| Err(DecodeError("the decoder panicked".into())));
+        match decoded {
+            Ok(decoded) => {
+                let namespaced = self.options.namespaced;
+                Entry::Object(Arc::new(Object::new(key, revision, create_revision, namespaced, decoded)))
+            }
+            Err(error) => {
+                self.counters.broken.add(1);
+                Entry::Broken(Arc::new(Broken { key, revision, create_revision, error }))
+            }
+        }
+    }
+
+    /// [`Shared::entry`] of a key as a range read found it.
+    pub(super) fn entry_of(&self, kv: KeyValue) -> Entry {
+        self.entry(kv.key, &kv.value, kv.mod_revision, kv.create_revision)
+    }
+
+    /// Moves to another phase; a stopped cache stays so.
+    pub(super) fn enter(&self, next: Phase) {
+        self.phase.send_if_modified(|phase| {
+            let moves = !matches!(phase, Phase::Stopped);
+            if moves {
+                *phase = next;
+            }
+            moves
+        });
+    }
+
+    fn apply(&self, events: &[Event]) {
+        let before = self.latest.load_full();
+        let mut tree = Tree::clone(before.tree());
+        let (mut revision, now) = (before.revision(), Instant::now());
+        let mut changes = Vec::with_capacity(events.len());
+        // A feed that starts where a list ended may repeat what the list had.
+        for event in events.iter().filter(|e| e.revision > before.revision()) {
+            let key = tree.shared_key(&event.key);
+            let value = event.value.as_ref();
+            let current = value.map(|value| self.entry(key.clone(), value, event.revision, event.create_revision));
+            let previous = tree.set(&key, current.clone());
+            revision = revision.max(event.revision);
+            if current.is_some() || previous.is_some() {
+                changes.push(Arc::new(Change::new(event.revision, now, key, current, previous)));
+            }
+        }
+        if revision == before.revision() {
+            return;
+        }
+        self.counters.changes.add(changes.len());
+        let news = self.window.append(&changes);
+        self.publish(Snapshot::new(revision, Arc::new(tree)));
+        self.wake(&news);
+    }
+
+    fn publish(&self, snapshot: Snapshot) {
+        self.latest.store(Arc::new(snapshot));
+        self.fresh.notify_waiters();
+    }
+
+    fn wake(&self, logs: &[Arc<Log>]) {
+        let woken = logs.iter().map(|log| log.waiters.wake()).sum();
+        self.counters.wakeups.add(woken);
+    }
+}
+
+/// What one watch on the store feeds.
+pub(super) struct Feed {
+    number: u64,
+    shared: Arc<Shared>,
+    closed: watch::Sender<Option<Error>>,
+}
+
+impl Feed {
+    /// Waits until the watch has ended, and tells why.
+    pub(super) async fn closed(&self) -> Error {
+        let mut closed = self.closed.subscribe();
+        let error = closed.wait_for(Option::is_some).await.map(|error| error.clone());
+        error.ok().flatten().unwrap_or(Error::Closed)
+    }
+}
+
+impl Sink for Feed {
+    fn apply(&self, events: &[Event]) {
+        let feed = self.shared.writer.lock();
+        if *feed == self.number {
+            self.shared.apply(events);
+        }
+    }
+
+    fn progress(&self, revision: Revision) {
+        let feed = self.shared.writer.lock();
+        let latest = self.shared.latest.load();
+        if *feed == self.number && revision > latest.revision() {
+            self.shared.publish(Snapshot::clone(&latest).known_at(revision));
+        }
+    }
+
+    fn closed(&self, error: Error) {
+        let feed = self.shared.writer.lock();
+        if *feed == self.number {
+            self.shared.enter(Phase::Detached);
+        }
+        drop(feed);
+        self.closed.send_replace(Some(error));
+    }
+}
