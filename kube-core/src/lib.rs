@@ -1,1 +1,58 @@
-//! The built-in API groups
+//! The built-in API groups: one folder a group, one row a resource.
+
+mod conversion;
+mod row;
+mod strategy;
+
+mod printer;
+
+mod core;
+
+mod admissionregistration;
+mod apps;
+mod authentication;
+mod authorization;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod coordination;
+mod discovery;
+mod events;
+mod flowcontrol;
+mod networking;
+mod node;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+
+use generic_server::resource::Resource;
+
+/// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.
+pub fn resources() -> Vec<Resource> {
+    [
+        core::resources,
+        admissionregistration::resources,
+        apps::resources,
+        authentication::resources,
+        authorization::resources,
+        autoscaling::resources,
+        batch::resources,
+        certificates::resources,
+        coordination::resources,
+        discovery::resources,
+        events::resources,
+        flowcontrol::resources,
+        networking::resources,
+        node::resources,
+        policy::resources,
+        rbac::resources,
+        resource::resources,
+        scheduling::resources,
+        storage::resources,
+    ]
+    .into_iter()
+    .flat_map(|group| group())
+    .collect()
+}

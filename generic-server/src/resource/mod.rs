@@ -7,6 +7,6 @@ mod strategy;
 mod verbs;
 
 pub use columns::{Column, Printer};
-pub use row::{Conversion, Resource, SelectableField, Subresource, SubresourceKind};
+pub use row::{Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{Strategy, WriteContext};
 pub use verbs::{Verb, Verbs};

@@ -49,6 +49,8 @@ pub struct Resource {
     pub printer: Arc<dyn Printer>,
     /// Fields beyond metadata.name and metadata.namespace that field selectors know.
     pub selectable_fields: Vec<SelectableField>,
+    /// How a field selector that names any other field is refused.
+    pub unknown_field: UnknownField,
     /// A Warning header for every request, if the version is deprecated.
     pub deprecation: Option<Str>,
 }
@@ -56,15 +58,69 @@ pub struct Resource {
 /// A field that field selectors may name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectableField {
-    /// As in the selector: `spec.nodeName`. Also the path in the stored object.
+    /// As in the selector: `spec.nodeName`.
     pub name: Str,
+    /// Where the value is in the stored object; of several places the first that is not empty.
+    pub paths: Vec<Vec<Str>>,
     /// What an object without the field counts as having.
     pub default: Str,
+}
+
+/// The texts with which kinds refuse a field selector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownField {
+    /// Kinds without fields of their own: `"x" is not a known field selector: only "metadata.name", "metadata.namespace"`.
+    #[default]
+    OnlyMetadata,
+    /// `field label not supported: x`
+    Unsupported,
+    /// `field label "x" not supported for Kind`
+    UnsupportedForKind,
+    /// `field label not supported for group/version, Kind=Kind: x`
+    UnsupportedForVersion,
+}
+
+impl SelectableField {
+    /// A field whose name is also its path in the stored object.
+    pub fn new(name: &str) -> Self {
+        SelectableField { name: name.into(), paths: vec![split(name)], default: Str::default() }
+    }
+
+    /// A field that is called one thing in selectors and another in the stored object.
+    pub fn at(name: &str, paths: &[&str]) -> Self {
+        SelectableField { name: name.into(), paths: paths.iter().map(|p| split(p)).collect(), default: Str::default() }
+    }
+
+    /// With what an object without the field counts as having.
+    pub fn or(mut self, default: &str) -> Self {
+        self.default = default.into();
+        self
+    }
+
+    /// The text that selectors compare, of an object in the stored version.
+    pub fn value(&self, stored: &Value) -> Str {
+        let texts = self.paths.iter().filter_map(|path| match path.iter().try_fold(stored, |v, k| v.get(k))? {
+            Value::String(s) => Some(s.clone()),
+            Value::Bool(b) => Some(Str::new_static(if *b { "true" } else { "false" })),
+            Value::Int(i) => Some(Str::from(i.to_string())),
+            Value::Float(f) => Some(Str::from(f.to_string())),
+            _ => None,
+        });
+        texts.into_iter().find(|s| !s.is_empty()).unwrap_or_else(|| self.default.clone())
+    }
+}
+
+fn split(path: &str) -> Vec<Str> {
+    path.split('.').map(Str::from).collect()
 }
 
 /// Converts objects between a served version and the stored one. Pure; loses nothing that the stored version can hold.
 pub trait Conversion: Send + Sync {
     /// From the stored version to the served one, apiVersion included.
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "`from` and `to` are the two directions, and both need the converter"
+    )]
     fn from_storage(&self, object: Value) -> Value;
     /// From the served version to the stored one, apiVersion included.
     fn to_storage(&self, object: Value) -> Value;
@@ -110,6 +166,30 @@ impl Resource {
     /// `pods` or `deployments.apps`, as error messages name the resource.
     pub fn qualified(&self) -> Str {
         if self.group.is_empty() { self.plural.clone() } else { Str::from(format!("{}.{}", self.plural, self.group)) }
+    }
+
+    /// Whether objects are kept in storage; reviews, bindings and componentstatuses are not.
+    pub fn is_stored(&self) -> bool {
+        self.storage_version_hash.is_some()
+    }
+
+    /// The text with which a selector on `field` is refused; `None` if the field is known.
+    pub fn refuse_field(&self, field: &str) -> Option<String> {
+        let known = match field {
+            "metadata.name" => true,
+            "metadata.namespace" => self.namespaced || self.unknown_field == UnknownField::OnlyMetadata,
+            _ => self.selectable_fields.iter().any(|f| f.name == field),
+        };
+        (!known).then(|| match self.unknown_field {
+            UnknownField::OnlyMetadata => {
+                format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+            }
+            UnknownField::Unsupported => format!("field label not supported: {field}"),
+            UnknownField::UnsupportedForKind => format!("field label \"{field}\" not supported for {}", self.kind),
+            UnknownField::UnsupportedForVersion => {
+                format!("field label not supported for {}, Kind={}: {field}", self.api_version(), self.kind)
+            }
+        })
     }
 
     /// The subresource called `name`.

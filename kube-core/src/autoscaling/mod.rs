@@ -1,0 +1,29 @@
+//! The group autoscaling: v2, which is stored, and v1, which keeps in annotations what it has no fields for.
+
+mod annotations;
+mod conversion;
+mod metrics;
+
+use generic_server::resource::Resource;
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+
+const V1: GroupVersion = GroupVersion("autoscaling", "v1");
+const V2: GroupVersion = GroupVersion("autoscaling", "v2");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [autoscalers(V2), autoscalers(V1).stored_as(V2, conversion::V1)].into_iter().map(Row::build).collect()
+}
+
+fn autoscalers(version: GroupVersion) -> Row {
+    version
+        .namespaced("horizontalpodautoscalers", "HorizontalPodAutoscaler", "qwQve8ut294=")
+        .short(&["hpa"])
+        .category("all")
+        .strategy(Rules::STATUS)
+        .status()
+}

@@ -1,0 +1,23 @@
+//! The group certificates.k8s.io: requests to sign certificates.
+
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verbs};
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+
+const V1: GroupVersion = GroupVersion("certificates.k8s.io", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [V1.cluster("certificatesigningrequests", "CertificateSigningRequest", "95fRKMXA+00=")
+        .strategy(Rules::STATUS)
+        .short(&["csr"])
+        .sub("approval", Verbs::STATUS)
+        .status()
+        .fields(Unsupported, [Field::new("spec.signerName")])]
+    .into_iter()
+    .map(Row::build)
+    .collect()
+}

@@ -1,0 +1,128 @@
+//! The core group: `v1`.
+
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
+use machinery::meta::names;
+
+use crate::{row::GroupVersion, strategy::Rules};
+
+const V1: GroupVersion = GroupVersion("", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [
+        V1.virtual_namespaced("bindings", "Binding"),
+        V1.virtual_cluster("componentstatuses", "ComponentStatus")
+            .short(&["cs"])
+            .only(Verbs::of(&[Verb::Get, Verb::List]))
+            .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
+        V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=").short(&["cm"]),
+        V1.namespaced("endpoints", "Endpoints", "fWeeMqaN/OA=")
+            .strategy(Rules::PLAIN.create_on_update())
+            .short(&["ep"])
+            .path("services/endpoints")
+            .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        V1.namespaced("events", "Event", "r2yiGXH7wu8=")
+            .strategy(Rules::PLAIN.create_on_update())
+            .short(&["ev"])
+            .fields(Unsupported, event_fields()),
+        V1.namespaced("limitranges", "LimitRange", "EBKMFVe6cwo=")
+            .strategy(Rules::PLAIN.create_on_update())
+            .short(&["limits"]),
+        V1.cluster("namespaces", "Namespace", "Q3oi5N2YM8M=")
+            .strategy(Rules::STATUS.names(names::name_is_dns_label))
+            .short(&["ns"])
+            .only(Verbs::STANDARD.without(Verb::DeleteCollection))
+            .status()
+            .sub("finalize", Verbs::of(&[Verb::Update]))
+            .fields(Unsupported, [Field::new("status.phase")]),
+        V1.cluster("nodes", "Node", "XwShjMxG9Fs=")
+            .strategy(Rules::STATUS)
+            .short(&["no"])
+            .path("minions")
+            .status()
+            .proxy("NodeProxyOptions")
+            .fields(Unsupported, [Field::new("spec.unschedulable").or("false")]),
+        V1.namespaced("persistentvolumeclaims", "PersistentVolumeClaim", "QWTyNDq0dC4=")
+            .strategy(Rules::STATUS)
+            .short(&["pvc"])
+            .status(),
+        V1.cluster("persistentvolumes", "PersistentVolume", "HN/zwEC+JgM=")
+            .strategy(Rules::STATUS)
+            .short(&["pv"])
+            .status(),
+        V1.namespaced("pods", "Pod", "xPOwRZ+Yhw8=")
+            .strategy(Rules::WORKLOAD)
+            .short(&["po"])
+            .category("all")
+            .status()
+            .stream("attach", "PodAttachOptions")
+            .post("binding", ("", "v1", "Binding"))
+            .sub("ephemeralcontainers", Verbs::STATUS)
+            .post("eviction", ("policy", "v1", "Eviction"))
+            .stream("exec", "PodExecOptions")
+            .sub("log", Verbs::of(&[Verb::Get]))
+            .stream("portforward", "PodPortForwardOptions")
+            .proxy("PodProxyOptions")
+            .sub("resize", Verbs::STATUS)
+            .fields(Unsupported, pod_fields()),
+        V1.namespaced("podtemplates", "PodTemplate", "LIXB2x4IFpk=").strategy(Rules::COUNTED.counts(&["template"])),
+        V1.namespaced("replicationcontrollers", "ReplicationController", "Jond2If31h0=")
+            .strategy(Rules { orphans: true, ..Rules::WORKLOAD })
+            .short(&["rc"])
+            .category("all")
+            .path("controllers")
+            .status()
+            .scale("spec.selector")
+            .fields(Unsupported, [Field::new("status.replicas").or("0")]),
+        V1.namespaced("resourcequotas", "ResourceQuota", "8uhSgffRX6w=")
+            .strategy(Rules::STATUS)
+            .short(&["quota"])
+            .status(),
+        V1.namespaced("secrets", "Secret", "S6u1pOWzb84=").fields(Unsupported, [Field::new("type")]),
+        V1.namespaced("serviceaccounts", "ServiceAccount", "pbx9ZvyFpBE=")
+            .short(&["sa"])
+            .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
+        V1.namespaced("services", "Service", "0/CO1lhkEBI=")
+            .strategy(Rules::STATUS.create_on_update().names(names::name_is_dns1035_label))
+            .short(&["svc"])
+            .category("all")
+            .path("services/specs")
+            .status()
+            .proxy("ServiceProxyOptions")
+            .fields(Unsupported, [Field::new("spec.clusterIP"), Field::new("spec.type")]),
+    ]
+    .into_iter()
+    .map(crate::row::Row::build)
+    .collect()
+}
+
+fn event_fields() -> Vec<Field> {
+    let plain = [
+        "involvedObject.apiVersion",
+        "involvedObject.fieldPath",
+        "involvedObject.kind",
+        "involvedObject.name",
+        "involvedObject.namespace",
+        "involvedObject.resourceVersion",
+        "involvedObject.uid",
+        "reason",
+        "reportingComponent",
+        "type",
+    ];
+    let source = Field::at("source", &["source.component", "reportingComponent"]);
+    plain.into_iter().map(Field::new).chain([source]).collect()
+}
+
+fn pod_fields() -> Vec<Field> {
+    let plain = [
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "status.nominatedNodeName",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs", // a list: known, and never equal to any text but the empty one
+    ];
+    plain.into_iter().map(Field::new).chain([Field::new("spec.hostNetwork").or("false")]).collect()
+}

@@ -1,0 +1,45 @@
+//! The group events.k8s.io: the newer shape of events, stored as the core group has them.
+
+mod conversion;
+
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+use conversion::Reshaped;
+
+const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
+const CORE_V1: GroupVersion = GroupVersion("", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [V1.namespaced("events", "Event", "r2yiGXH7wu8=")
+        .strategy(Rules::PLAIN.create_on_update())
+        .short(&["ev"])
+        .stored_as(CORE_V1, Reshaped)
+        .fields(Unsupported, fields())]
+    .into_iter()
+    .map(Row::build)
+    .collect()
+}
+
+/// In the words of this group, where they are in the stored object.
+fn fields() -> Vec<Field> {
+    [
+        ("reason", "reason"),
+        ("regarding.apiVersion", "involvedObject.apiVersion"),
+        ("regarding.fieldPath", "involvedObject.fieldPath"),
+        ("regarding.kind", "involvedObject.kind"),
+        ("regarding.name", "involvedObject.name"),
+        ("regarding.namespace", "involvedObject.namespace"),
+        ("regarding.resourceVersion", "involvedObject.resourceVersion"),
+        ("regarding.uid", "involvedObject.uid"),
+        ("reportingController", "reportingComponent"),
+        ("type", "type"),
+    ]
+    .into_iter()
+    .map(|(name, path)| Field::at(name, &[path]))
+    .collect()
+}

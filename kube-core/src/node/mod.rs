@@ -1,0 +1,18 @@
+//! The group node.k8s.io: how nodes run containers.
+
+use generic_server::resource::Resource;
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+
+const V1: GroupVersion = GroupVersion("node.k8s.io", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [V1.cluster("runtimeclasses", "RuntimeClass", "WQTu1GL3T2Q=").strategy(Rules::PLAIN.conditional())]
+        .into_iter()
+        .map(Row::build)
+        .collect()
+}

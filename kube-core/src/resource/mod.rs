@@ -1,0 +1,25 @@
+//! The group resource.k8s.io: devices, and claims to them.
+
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::UnsupportedForVersion};
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+
+const V1: GroupVersion = GroupVersion("resource.k8s.io", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [
+        V1.cluster("deviceclasses", "DeviceClass", "Yk2PTc1Ybxk=").strategy(Rules::COUNTED),
+        V1.namespaced("resourceclaims", "ResourceClaim", "wgAZaHcZxUg=").strategy(Rules::STATUS).status(),
+        V1.namespaced("resourceclaimtemplates", "ResourceClaimTemplate", "TuzjC49aUfM="),
+        V1.cluster("resourceslices", "ResourceSlice", "KsC072WgaEY=")
+            .strategy(Rules::COUNTED)
+            .fields(UnsupportedForVersion, [Field::new("spec.driver"), Field::new("spec.nodeName")]),
+    ]
+    .into_iter()
+    .map(Row::build)
+    .collect()
+}

@@ -1,0 +1,28 @@
+//! The group storage.k8s.io: classes of volumes, drivers and attachments.
+
+use generic_server::resource::Resource;
+
+use crate::{
+    row::{GroupVersion, Row},
+    strategy::Rules,
+};
+
+const V1: GroupVersion = GroupVersion("storage.k8s.io", "v1");
+
+/// The group's rows.
+pub(crate) fn resources() -> Vec<Resource> {
+    [
+        V1.cluster("csidrivers", "CSIDriver", "hL6j/rwBV5w=").strategy(Rules::PLAIN.conditional()),
+        V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=").strategy(Rules::PLAIN.conditional()),
+        V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=")
+            .strategy(Rules::PLAIN.conditional()),
+        V1.cluster("storageclasses", "StorageClass", "K+m6uJwbjGY=").short(&["sc"]),
+        V1.cluster("volumeattachments", "VolumeAttachment", "tJx/ezt6UDU=")
+            .strategy(Rules::STATUS.conditional())
+            .status(),
+        V1.cluster("volumeattributesclasses", "VolumeAttributesClass", "tIjydgKBC5w=").short(&["vac"]),
+    ]
+    .into_iter()
+    .map(Row::build)
+    .collect()
+}

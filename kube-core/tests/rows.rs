@@ -1,0 +1,215 @@
+//! The rows say what the real server's discovery says. `discovery.tsv` holds the facts, one resource or subresource a line.
+
+use std::collections::{BTreeMap, HashSet};
+
+use generic_server::{
+    discovery::{Documents, Resources, groups_of},
+    resource::{Resource, SubresourceKind},
+};
+use machinery::{Value, codec::json};
+
+/// Group version, name and the facts in discovery's words.
+fn facts() -> BTreeMap<(String, String), Value> {
+    let text = include_str!("discovery.tsv");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let [group_version, name, singular, kind, other, scope, verbs, short, categories, hash] = cells[..] else {
+                panic!("ten cells a line: {line}");
+            };
+            let list = |text: &str| text.split(',').filter(|s| !s.is_empty()).map(Value::from).collect::<Value>();
+            let mut fact = machinery::object! {
+                "name" => name,
+                "singularName" => singular,
+                "kind" => kind,
+                "namespaced" => scope == "Namespaced",
+                "verbs" => list(verbs),
+            };
+            if let Some((group, version)) = other.split_once('/') {
+                fact.set(&["group"], group);
+                fact.set(&["version"], version);
+            }
+            for (key, value) in [("shortNames", list(short)), ("categories", list(categories))] {
+                if value.as_array().is_some_and(|v| !v.is_empty()) {
+                    fact.set(&[key], value);
+                }
+            }
+            if !hash.is_empty() {
+                fact.set(&["storageVersionHash"], hash);
+            }
+            ((group_version.to_owned(), name.to_owned()), fact)
+        })
+        .collect()
+}
+
+#[test]
+fn discovery_made_from_the_rows_says_what_the_real_server_says() {
+    let rows = kube_core::resources();
+    let mut made = BTreeMap::new();
+    for row in &rows {
+        for entry in Resources::from_rows([row]).list.as_array().expect("a list") {
+            let name = entry.str_at(&["name"]).expect("a name").to_owned();
+            assert!(made.insert((row.api_version().to_string(), name), entry.clone()).is_none(), "{row:?} twice");
+        }
+    }
+    let facts = facts();
+    for (key, fact) in &facts {
+        assert_eq!(made.get(key), Some(fact), "{key:?}");
+    }
+    assert_eq!(made.len(), facts.len());
+}
+
+#[test]
+fn documents_list_groups_and_versions_in_upstreams_order() {
+    let rows = kube_core::resources();
+    let documents = Documents::new(&groups_of(&rows));
+    let names = |list: &Value, name: &[&str]| -> Vec<String> {
+        list.as_array().unwrap_or_default().iter().map(|g| g.str_at(name).unwrap_or_default().to_owned()).collect()
+    };
+    let groups = documents.group_list().value().get("groups").expect("groups");
+    assert_eq!(
+        names(groups, &["name"]),
+        [
+            "apps",
+            "events.k8s.io",
+            "authentication.k8s.io",
+            "authorization.k8s.io",
+            "autoscaling",
+            "batch",
+            "certificates.k8s.io",
+            "networking.k8s.io",
+            "policy",
+            "rbac.authorization.k8s.io",
+            "storage.k8s.io",
+            "admissionregistration.k8s.io",
+            "scheduling.k8s.io",
+            "coordination.k8s.io",
+            "node.k8s.io",
+            "discovery.k8s.io",
+            "resource.k8s.io",
+            "flowcontrol.apiserver.k8s.io",
+        ]
+    );
+    let autoscaling = documents.group("autoscaling").expect("served").value();
+    assert_eq!(names(autoscaling.get("versions").expect("versions"), &["version"]), ["v2", "v1"]);
+    assert_eq!(autoscaling.str_at(&["preferredVersion", "groupVersion"]), Some("autoscaling/v2"));
+    let aggregated = documents.aggregated_groups();
+    assert_eq!(names(aggregated.value().get("items").expect("items"), &["metadata", "name"]), names(groups, &["name"]));
+    let core = documents.aggregated_core().value().at(&["items"]).and_then(Value::as_array).expect("items");
+    assert_eq!(core.len(), 1);
+    assert_eq!(core[0].get("metadata"), Some(&Value::object()));
+    let decoded = json::decode(&aggregated.json()).expect("valid JSON");
+    assert_eq!(&decoded, aggregated.value());
+    assert_eq!(aggregated.etag().len(), 130);
+    assert_eq!(documents.resources("", "v1").expect("served").value().get("apiVersion"), None);
+    assert_eq!(documents.resources("apps", "v1").expect("served").value().str_at(&["apiVersion"]), Some("v1"));
+    assert!(documents.group("").is_none() && documents.resources("apps", "v2").is_none());
+}
+
+#[test]
+fn the_aggregated_form_leaves_out_the_group_and_version_of_a_built_in_kind() {
+    let rows = kube_core::resources();
+    let pods = rows.iter().find(|r| r.plural == "pods").expect("pods are served");
+    let aggregated = Resources::from_rows([pods]).aggregated;
+    let pods = &aggregated.as_array().expect("a list")[0];
+    let expect = machinery::object! { "group" => "", "version" => "", "kind" => "Pod" };
+    assert_eq!(pods.get("responseKind"), Some(&expect));
+    let eviction = pods.get("subresources").and_then(Value::as_array).expect("subresources").iter();
+    let eviction = eviction.filter(|s| s.str_at(&["subresource"]) == Some("eviction")).collect::<Vec<_>>();
+    let expect = machinery::object! { "group" => "policy", "version" => "v1", "kind" => "Eviction" };
+    assert_eq!(eviction[0].get("responseKind"), Some(&expect));
+}
+
+fn row<'a>(rows: &'a [Resource], plural: &str, group: &str) -> &'a Resource {
+    rows.iter().find(|r| r.plural == plural && r.group == group).expect("served")
+}
+
+#[test]
+fn objects_are_stored_where_an_existing_etcd_has_them() {
+    let rows = kube_core::resources();
+    let check = |group: &str, plural: &str, path: &str, version: (&str, &str)| {
+        let row = row(&rows, plural, group);
+        assert_eq!(row.storage_path, path, "{row:?}");
+        assert_eq!((row.storage_version.0.as_str(), row.storage_version.1.as_str()), version, "{row:?}");
+    };
+    check("", "pods", "pods", ("", "v1"));
+    check("", "nodes", "minions", ("", "v1"));
+    check("", "replicationcontrollers", "controllers", ("", "v1"));
+    check("", "services", "services/specs", ("", "v1"));
+    check("", "endpoints", "services/endpoints", ("", "v1"));
+    check("events.k8s.io", "events", "events", ("", "v1"));
+    check("networking.k8s.io", "ingresses", "ingress", ("networking.k8s.io", "v1"));
+    check("autoscaling", "horizontalpodautoscalers", "horizontalpodautoscalers", ("autoscaling", "v2"));
+    let policies = "mutatingadmissionpolicies";
+    check("admissionregistration.k8s.io", policies, policies, ("admissionregistration.k8s.io", "v1beta1"));
+}
+
+#[test]
+fn only_a_row_of_another_version_than_the_stored_one_converts() {
+    for row in kube_core::resources() {
+        let stored = (row.group.clone(), row.version.clone()) == row.storage_version;
+        assert_eq!(row.conversion.is_none(), stored, "{row:?}");
+    }
+}
+
+#[test]
+fn storage_paths_are_shared_by_versions_of_one_resource_alone() {
+    let mut paths: BTreeMap<String, HashSet<(String, String)>> = BTreeMap::new();
+    for row in kube_core::resources().iter().filter(|r| r.is_stored()) {
+        let stored = (row.storage_version.0.to_string(), row.kind.to_string());
+        paths.entry(row.storage_path.to_string()).or_default().insert(stored);
+    }
+    for (path, kinds) in paths {
+        assert_eq!(kinds.len(), 1, "{path}: {kinds:?}");
+    }
+}
+
+#[test]
+fn kinds_know_their_fields_and_refuse_others_in_upstreams_words() {
+    let rows = kube_core::resources();
+    let check = |group: &str, plural: &str, field: &str, refusal: Option<&str>| {
+        assert_eq!(row(&rows, plural, group).refuse_field(field).as_deref(), refusal, "{plural} {field}");
+    };
+    let only = "\"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"";
+    check("", "configmaps", "data.x", Some(only));
+    check("", "configmaps", "metadata.namespace", None);
+    check("", "persistentvolumes", "metadata.namespace", None);
+    check("", "namespaces", "metadata.namespace", Some("field label not supported: metadata.namespace"));
+    check("", "nodes", "spec.podCIDR", Some("field label not supported: spec.podCIDR"));
+    check("", "pods", "spec.nodeName", None);
+    check("batch", "jobs", "status.failed", Some("field label \"status.failed\" not supported for Job"));
+    check("events.k8s.io", "events", "involvedObject.name", Some("field label not supported: involvedObject.name"));
+    check("events.k8s.io", "events", "regarding.name", None);
+    let slices = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.pool.name";
+    check("resource.k8s.io", "resourceslices", "spec.pool.name", Some(slices));
+}
+
+#[test]
+fn a_field_that_an_object_lacks_has_its_default() {
+    let rows = kube_core::resources();
+    let check = |group: &str, plural: &str, field: &str, object: &str, value: &str| {
+        let object = json::decode(object.as_bytes()).expect("valid JSON");
+        let row = row(&rows, plural, group);
+        let field = row.selectable_fields.iter().find(|f| f.name == field).expect("known");
+        assert_eq!(field.value(&object), value);
+    };
+    check("", "nodes", "spec.unschedulable", "{}", "false");
+    check("", "nodes", "spec.unschedulable", r#"{"spec":{"unschedulable":true}}"#, "true");
+    check("batch", "jobs", "status.successful", r#"{"status":{"succeeded":3}}"#, "3");
+    check("batch", "jobs", "status.successful", "{}", "0");
+    check("", "pods", "spec.nodeName", "{}", "");
+    check("", "events", "source", r#"{"source":{},"reportingComponent":"ctl"}"#, "ctl");
+    check("", "events", "source", r#"{"source":{"component":"kubelet"},"reportingComponent":"ctl"}"#, "kubelet");
+}
+
+#[test]
+fn scale_subresources_say_where_their_numbers_are() {
+    let rows = kube_core::resources();
+    let scaled: Vec<String> = rows
+        .iter()
+        .filter(|r| r.subresources.iter().any(|s| matches!(s.kind, SubresourceKind::Scale { .. })))
+        .map(|r| r.qualified().to_string())
+        .collect();
+    assert_eq!(scaled, ["replicationcontrollers", "deployments.apps", "replicasets.apps", "statefulsets.apps"]);
+}
