@@ -10,6 +10,7 @@ pub mod quantity;
 pub mod selector;
 pub mod status;
 pub mod time;
+pub mod validation;
 
 pub use accessor::{Meta, MetaMut, OwnerReference, kind_of};
 pub use duration::GoDuration;

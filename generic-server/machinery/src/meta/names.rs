@@ -325,6 +325,22 @@ pub fn c_identifier(text: &str) -> Vec<String> {
     vec![regex_message(message, "[A-Za-z_][A-Za-z0-9_]*", &["my_name", "MY_NAME", "MyName"])]
 }
 
+/// The reason of a condition.
+pub fn condition_reason(text: &str) -> Vec<String> {
+    let word = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    let bytes = text.as_bytes();
+    let fine = bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes.last().copied().is_some_and(word)
+        && bytes.iter().all(|c| word(*c) || matches!(c, b',' | b':'));
+    if fine {
+        return Vec::new();
+    }
+    let message = "a condition reason must start with alphabetic character, optionally followed by a string of \
+                   alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
+    let examples = &["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
+    vec![regex_message(message, "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", examples)]
+}
+
 /// A generateName's dash at the end is followed by letters later on: it is checked as if they were there.
 fn unmasked(name: &str, prefix: bool, rule: fn(&str) -> Vec<String>) -> Vec<String> {
     match name.strip_suffix('-') {
