@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod cache;
+pub mod conformance;
 pub mod embedded;
 mod error;
 pub mod limits;

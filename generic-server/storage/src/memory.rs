@@ -227,6 +227,7 @@ impl Store for Memory {
             .map(|(revision, key)| state.event(*revision, key))
             .collect();
         watcher.feed(&missed);
+        watcher.progress(state.revision);
         state.watchers.add(prefix.into(), watcher);
         Ok(watch)
     }

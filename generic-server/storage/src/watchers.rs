@@ -49,6 +49,16 @@ impl Watcher {
         }
     }
 
+    /// Feeds the events up to a revision.
+    pub(crate) fn feed_until(&self, events: &[Event], revision: Revision) {
+        self.feed(&events[..events.partition_point(|event| event.revision <= revision)]);
+    }
+
+    /// Tells the sink that it has had all up to `revision`.
+    pub(crate) fn progress(&self, revision: Revision) {
+        self.call(|sink| sink.progress(revision.max(self.after)));
+    }
+
     fn call(&self, act: impl FnOnce(&dyn Sink)) {
         if self.alive.get() && catch_unwind(AssertUnwindSafe(|| act(&*self.sink))).is_err() {
             tracing::error!("a watch's sink panicked; the watch is ended");
@@ -100,7 +110,7 @@ impl Watchers {
     /// Tells every watch that it has had all changes up to `revision`.
     pub(crate) fn progress(&mut self, revision: Revision) {
         for watcher in self.by_prefix.values().flatten() {
-            watcher.call(|sink| sink.progress(revision.max(watcher.after)));
+            watcher.progress(revision);
         }
     }
 

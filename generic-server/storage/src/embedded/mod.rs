@@ -1,1 +1,335 @@
-//! The embedded durable store.
+//! The embedded durable store: history in a redb file, an index in memory, one writer with group commit.
+//!
+//! A write is queued; the writer thread takes all that wait, decides them in order, stores them in one transaction that is
+//! on the disk when it ends, feeds the watches' sinks, and answers. Reads never wait for it.
+
+mod batch;
+mod clock;
+mod copy;
+mod disk;
+mod folder;
+mod format;
+mod index;
+mod queue;
+mod read;
+mod replay;
+mod room;
+mod writer;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use redb::{Database, ReadTransaction, ReadableDatabase};
+use tokio::sync::oneshot;
+
+use self::{
+    batch::{Change, Write},
+    clock::Clock,
+    disk::{failed, open_database},
+    folder::{DATABASE, Folder, load},
+    index::Index,
+    queue::Queue,
+    writer::{Request, Writer},
+};
+pub use self::{
+    copy::restore,
+    disk::{Disk, OpenBackend},
+};
+use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
+
+/// How an embedded store works.
+#[derive(Clone)]
+pub struct Options {
+    /// Answers writes before they are on the disk: a crash loses up to a tenth of a second of them. Off: an answered
+    /// write survives power loss.
+    pub relaxed: bool,
+    /// How often history is compacted to where it was an interval ago; zero: never by itself.
+    pub compaction_interval: Duration,
+    /// Bytes of the engine's own page cache. The watch cache answers reads, so it is small.
+    pub cache: usize,
+    /// The wall clock's reading at start; `None`: now. (Tests set clocks that jump.)
+    pub wall_clock: Option<SystemTime>,
+    /// Opens the database file. (Tests put disks that fail.)
+    pub backend: Arc<OpenBackend>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            relaxed: false,
+            compaction_interval: Duration::from_secs(300),
+            cache: 4 << 20,
+            wall_clock: None,
+            backend: Arc::new(|path: &Path| Ok(Box::new(Disk::open(path)?))),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("relaxed", &self.relaxed)
+            .field("compaction_interval", &self.compaction_interval)
+            .field("cache", &self.cache)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The embedded store.
+pub struct Embedded {
+    shared: Arc<Shared>,
+}
+
+/// What the writer, the readers and the callers share.
+struct Shared {
+    options: Options,
+    folder: Folder,
+    index: RwLock<Index>,
+    /// `None` after a failure, until it is open again, and in the end.
+    engine: RwLock<Option<Database>>,
+    queue: Queue<Request>,
+    /// All sinks have been fed up to this revision.
+    delivered: AtomicU64,
+    clock: Clock,
+    /// Why writes fail at present.
+    trouble: Mutex<Option<Error>>,
+}
+
+impl Embedded {
+    /// Opens the store in a folder, which it makes if need be, and has for itself until it is closed.
+    ///
+    /// Fails with [`Error::Locked`], [`Error::NewerFormat`], [`Error::Corrupt`] (naming the table), [`Error::NoSpace`] or
+    /// [`Error::Unavailable`].
+    pub fn open(dir: &Path, options: Options) -> Result<Arc<Embedded>, Error> {
+        let folder = Folder::take(dir)?;
+        let database = folder.open(&*options.backend, options.cache)?;
+        let loaded = load(&database)?;
+        let shared = Arc::new(Shared {
+            clock: Clock::new(options.wall_clock.unwrap_or_else(SystemTime::now), loaded.newest),
+            delivered: AtomicU64::new(loaded.index.revision),
+            index: RwLock::new(loaded.index),
+            engine: RwLock::new(Some(database)),
+            queue: Queue::new(),
+            trouble: Mutex::new(None),
+            options,
+            folder,
+        });
+        let writer = Writer::new(shared.clone(), loaded.floor);
+        let thread = std::thread::Builder::new().name("storage-writer".into());
+        thread.spawn(move || writer.run()).map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
+        Ok(Arc::new(Embedded { shared }))
+    }
+
+    /// Writes the store as it is now into a new file that [`restore`] takes, while it serves. Returns the snapshot's
+    /// revision.
+    pub async fn snapshot(&self, file: PathBuf) -> Result<Revision, Error> {
+        let shared = self.shared.clone();
+        blocking(move || copy::snapshot(&shared, &file)).await
+    }
+
+    async fn write(&self, key: &str, change: Change) -> Result<Revision, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.shared.queue.push(Request::Write(Write { key: key.into(), change, answer })).await?;
+        // The writer answers all it takes; if it is gone without, what it did is unknown.
+        answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the writer ended".into())))
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        let (answer, _) = oneshot::channel();
+        // It may have been closed already.
+        let _ = self.shared.queue.push_now(Request::Stop(answer));
+    }
+}
+
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.unwrap_or_else(|error| Err(Error::Unavailable(format!("a storage task failed: {error}"))))
+}
+
+impl Shared {
+    fn index(&self) -> RwLockReadGuard<'_, Index> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index_mut(&self) -> RwLockWriteGuard<'_, Index> {
+        self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn engine(&self) -> RwLockReadGuard<'_, Option<Database>> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn engine_mut(&self) -> RwLockWriteGuard<'_, Option<Database>> {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key(&self, key: &str) -> Arc<str> {
+        self.index().key(key).unwrap_or_else(|| Arc::from(key))
+    }
+
+    fn begin_read(&self) -> Result<ReadTransaction, Error> {
+        match self.engine().as_ref() {
+            Some(database) => database.begin_read().map_err(failed),
+            None => Err(self.trouble()),
+        }
+    }
+
+    /// Refuses when the store is closed.
+    fn open(&self) -> Result<(), Error> {
+        match self.queue.is_closed() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    fn delivered(&self) -> Revision {
+        self.delivered.load(Ordering::Acquire)
+    }
+
+    fn deliver(&self, revision: Revision) {
+        self.delivered.store(revision, Ordering::Release);
+    }
+
+    fn trouble(&self) -> Error {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.clone().unwrap_or(Error::Closed)
+    }
+
+    fn set_trouble(&self, error: Option<Error>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    fn database_path(&self) -> PathBuf {
+        self.folder.dir.join(DATABASE)
+    }
+
+    /// Opens the engine anew. Reads wait meanwhile.
+    fn reopen(&self) -> Result<(), Error> {
+        let mut engine = self.engine_mut();
+        drop(engine.take());
+        match open_database(&self.database_path(), &*self.options.backend, self.options.cache) {
+            Ok(database) => {
+                *engine = Some(database);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be opened");
+                self.set_trouble(Some(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// The newest revision in the log.
+    fn last_on_disk(&self) -> Result<Revision, Error> {
+        let read = self.begin_read()?;
+        read::last(&read)
+    }
+
+    /// Goes on in another database, whose file takes the current one's place.
+    fn replace(&self, database: Database, path: &Path) -> Result<(), Error> {
+        let mut engine = self.engine_mut();
+        self.folder.put_in_place(path)?;
+        *engine = Some(database);
+        Ok(())
+    }
+
+    /// Closes the engine and lets others have the folder.
+    fn release(&self) {
+        self.set_trouble(Some(Error::Closed));
+        drop(self.engine_mut().take());
+        self.folder.release();
+    }
+}
+
+#[async_trait]
+impl Store for Embedded {
+    async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
+        limits::check_key(key)?;
+        limits::check_value(&value)?;
+        let sum = format::value_sum(&value);
+        self.write(key, Change::Put { value, sum, expect, ttl }).await
+    }
+
+    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
+        limits::check_key(key)?;
+        self.write(key, Change::Delete { expected }).await
+    }
+
+    async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
+        // One page, mostly in memory: cheaper here than on another thread.
+        self.shared.get(key)
+    }
+
+    async fn range(&self, range: Range) -> Result<RangeResult, Error> {
+        let shared = self.shared.clone();
+        blocking(move || shared.range(&range)).await
+    }
+
+    async fn count(&self, prefix: &str) -> Result<usize, Error> {
+        self.shared.open()?;
+        Ok(self.shared.index().count(prefix))
+    }
+
+    async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
+        replay::watch(&self.shared, prefix, after, sink).await
+    }
+
+    async fn revision(&self) -> Result<Revision, Error> {
+        self.shared.open()?;
+        Ok(self.shared.delivered())
+    }
+
+    fn delivered_revision(&self) -> Option<Revision> {
+        Some(self.shared.delivered())
+    }
+
+    async fn request_progress(&self) -> Result<(), Error> {
+        self.shared.queue.push_now(Request::Progress)
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        let (answer, answered) = oneshot::channel();
+        self.shared.queue.push(Request::Compact { revision, answer }).await?;
+        answered.await.unwrap_or(Err(Error::Closed))
+    }
+
+    async fn compacted_revision(&self) -> Result<Revision, Error> {
+        self.shared.open()?;
+        Ok(self.shared.index().oldest)
+    }
+
+    async fn health(&self) -> Result<(), Error> {
+        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match trouble {
+            None => Ok(()),
+            // Room may have come back, though nobody has written since.
+            Some(Error::NoSpace(_)) => room::check(&self.shared, 0),
+            Some(error) => Err(error),
+        }
+    }
+
+    async fn size(&self) -> Result<u64, Error> {
+        self.shared.open()?;
+        Ok(room::on_disk(&self.shared))
+    }
+
+    async fn close(&self) {
+        let (answer, answered) = oneshot::channel();
+        if self.shared.queue.push_now(Request::Stop(answer)).is_ok() {
+            // An error says that the writer has ended, too.
+            let _ = answered.await;
+        }
+    }
+}

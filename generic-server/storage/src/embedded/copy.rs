@@ -1,0 +1,181 @@
+//! Copies of the database while it serves: snapshots to a file, and the copy that gives unused room back.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+
+use super::{
+    Shared,
+    disk::{Disk, failed, io_failed, open_database},
+    folder::{COPY, DATABASE, Folder, create_database, in_table, load, sync_folder},
+    format::{LOG, Record, STATE, VALUES, decode_value},
+    room,
+    writer::{Request, Writer},
+};
+use crate::{Error, Revision};
+
+/// Records copied in one transaction.
+const CHUNK: usize = 1000;
+/// How many revisions behind a copy may be for the writer to do the rest.
+const CLOSE: Revision = 500;
+/// A file is copied when it takes more than this many times what it holds, and this many bytes more.
+const WASTE: u64 = 3;
+const WASTE_BYTES: u64 = 32 << 20;
+
+/// A finished copy.
+pub(crate) struct Copied {
+    path: PathBuf,
+    /// It has all revisions up to this one.
+    upto: Revision,
+}
+
+/// Writes the store as it is now into a new file that [`restore`] takes, while the store serves. Returns its revision.
+pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> {
+    let tell = |error: std::io::Error| io_failed(&error, &file.display().to_string());
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let _ = fs::remove_file(&partial);
+    let read = shared.begin_read()?;
+    let upto = copy_all(&read, &partial)?;
+    fs::rename(&partial, file).map_err(tell)?;
+    sync_folder(file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(tell)?;
+    Ok(upto)
+}
+
+/// Makes a snapshot the content of a data folder that holds no store yet.
+///
+/// Fails with [`Error::Locked`], [`Error::Corrupt`] for a damaged snapshot, and [`Error::Unavailable`] if the folder is in
+/// use already.
+pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
+    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
+    if fs::metadata(snapshot).map_or(0, |metadata| metadata.len()) == 0 {
+        return Err(Error::Corrupt(format!("{} is not a snapshot", snapshot.display())));
+    }
+    let folder = Folder::take(dir)?;
+    if dir.join(DATABASE).exists() {
+        return Err(Error::Unavailable(format!("{} holds a store already", dir.display())));
+    }
+    // Copied first: opening a database writes to it.
+    let (partial, copy) = (dir.join("restore.partial"), dir.join(COPY));
+    let tell = |error: std::io::Error| io_failed(&error, &partial.display().to_string());
+    fs::copy(snapshot, &partial).map_err(tell)?;
+    let made = (|| {
+        let database = open_database(&partial, &open, 0)?;
+        let revision = load(&database)?.index.revision;
+        copy_all(&database.begin_read().map_err(failed)?, &copy)?;
+        Ok(revision)
+    })();
+    fs::remove_file(&partial).map_err(tell)?;
+    let revision = made?;
+    folder.put_in_place(&copy)?;
+    // Checks it, and marks the folder.
+    drop(folder.open(&open, 0)?);
+    Ok(revision)
+}
+
+fn copy_all(read: &ReadTransaction, path: &Path) -> Result<Revision, Error> {
+    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
+    let _ = fs::remove_file(path);
+    let copy = create_database(path, &open, 4 << 20)?;
+    copy_state(read, &copy)?;
+    let upto = copy_after(read, &copy, 0)?;
+    copy.close().map_err(failed)?;
+    Ok(upto)
+}
+
+fn copy_state(read: &ReadTransaction, copy: &Database) -> Result<(), Error> {
+    let write = copy.begin_write().map_err(failed)?;
+    {
+        let from = read.open_table(STATE).map_err(failed)?;
+        let mut into = write.open_table(STATE).map_err(failed)?;
+        for entry in from.iter().map_err(|error| in_table("state", error))? {
+            let (name, value) = entry.map_err(|error| in_table("state", error))?;
+            into.insert(name.value(), value.value()).map_err(failed)?;
+        }
+    }
+    write.commit().map_err(failed)
+}
+
+/// Copies the records after a revision, each checked; returns the last one copied (or what was given).
+fn copy_after(read: &ReadTransaction, copy: &Database, after: Revision) -> Result<Revision, Error> {
+    let log = read.open_table(LOG).map_err(failed)?;
+    let values = read.open_table(VALUES).map_err(failed)?;
+    let mut entries = log.range(after + 1..).map_err(|error| in_table("log", error))?;
+    let (mut upto, mut done) = (after, false);
+    while !done {
+        let mut write = copy.begin_write().map_err(failed)?;
+        write.set_quick_repair(true);
+        {
+            let mut log_copy = write.open_table(LOG).map_err(failed)?;
+            let mut values_copy = write.open_table(VALUES).map_err(failed)?;
+            for _ in 0..CHUNK {
+                let Some(entry) = entries.next() else {
+                    done = true;
+                    break;
+                };
+                let (revision, record) = entry.map_err(|error| in_table("log", error))?;
+                upto = revision.value();
+                Record::decode(upto, record.value())?;
+                log_copy.insert(upto, record.value()).map_err(failed)?;
+                if let Some(value) = values.get(upto).map_err(|error| in_table("values", error))? {
+                    decode_value(upto, value.value())?;
+                    values_copy.insert(upto, value.value()).map_err(failed)?;
+                }
+            }
+        }
+        write.commit().map_err(failed)?;
+    }
+    Ok(upto)
+}
+
+/// Makes a copy that is only a little behind.
+fn copy_closely(shared: &Shared) -> Result<Copied, Error> {
+    let path = shared.folder.dir.join(COPY);
+    let mut upto = copy_all(&shared.begin_read()?, &path)?;
+    while shared.delivered() > upto + CLOSE {
+        let copy = open_database(&path, &*shared.options.backend, 4 << 20)?;
+        upto = copy_after(&shared.begin_read()?, &copy, upto)?;
+    }
+    Ok(Copied { path, upto })
+}
+
+impl Writer {
+    /// Starts to copy the database if its file takes much more room than what it holds.
+    pub(crate) fn start_copy_if_wasteful(&mut self) {
+        let stored = self.shared.index().stored;
+        if self.copying || room::on_disk(&self.shared) < WASTE * stored + WASTE_BYTES {
+            return;
+        }
+        let shared = self.shared.clone();
+        let copier = std::thread::Builder::new().name("storage-copy".into()).spawn(move || {
+            // A store that has stopped takes no copy.
+            let _ = shared.queue.push_now(Request::Adopt(copy_closely(&shared)));
+        });
+        match copier {
+            Ok(_) => self.copying = true,
+            Err(error) => tracing::warn!(%error, "no thread to give room back with"),
+        }
+    }
+
+    /// Goes on in a copy: brings it up to date and puts it in the file's place.
+    pub(crate) fn adopt(&mut self, copied: Result<Copied, Error>) {
+        self.copying = false;
+        if let Err(error) = copied.and_then(|copied| self.take_over(copied)) {
+            tracing::warn!(%error, "room in the database file could not be given back");
+            let _ = fs::remove_file(self.shared.folder.dir.join(COPY));
+        }
+    }
+
+    fn take_over(&mut self, Copied { path, upto }: Copied) -> Result<(), Error> {
+        let copy = open_database(&path, &*self.shared.options.backend, self.shared.options.cache)?;
+        let read = self.shared.begin_read()?;
+        copy_after(&read, &copy, upto)?;
+        copy_state(&read, &copy)?;
+        drop(read);
+        self.shared.replace(copy, &path)
+    }
+}

@@ -1,0 +1,188 @@
+//! The data folder: its lock, its format, and what is read from it at start.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use redb::{Database, ReadableDatabase, ReadableTable};
+
+use super::{
+    disk::{OpenBackend, failed, io_failed, open_database, sound},
+    format::{LOG, Record, STATE, STATE_FLOOR, STATE_FORMAT, STATE_OLDEST, VALUES, VERSION},
+    index::Index,
+};
+use crate::{Error, Revision};
+
+/// The database file's name.
+pub(crate) const DATABASE: &str = "store.redb";
+/// A copy of the database that is being made; worthless after a crash.
+pub(crate) const COPY: &str = "store.redb.new";
+const FORMAT: &str = "FORMAT";
+const LOCK: &str = "LOCK";
+const FORMAT_HEAD: &str = "kube-apiserver store, format ";
+/// The revision of an empty store, as in etcd.
+const FIRST: Revision = 1;
+
+/// A data folder that this process has for itself.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) dir: PathBuf,
+    /// Held as long as the folder is in use.
+    lock: Mutex<Option<File>>,
+}
+
+/// What a database holds, as far as memory needs it.
+pub(crate) struct Loaded {
+    pub(crate) index: Index,
+    /// The newest write of a key with a TTL, by the store's clock (ms).
+    pub(crate) newest: u64,
+    /// Revisions up to this one may have been given out.
+    pub(crate) floor: Revision,
+}
+
+impl Folder {
+    /// Takes the folder, making it if it is not there. Fails with [`Error::Locked`] or [`Error::NewerFormat`].
+    pub(crate) fn take(dir: &Path) -> Result<Folder, Error> {
+        let tell = |error: io::Error| io_failed(&error, &dir.display().to_string());
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(tell)?;
+        let mut lock = OpenOptions::new();
+        let lock = lock.read(true).write(true).create(true).truncate(false).open(dir.join(LOCK)).map_err(tell)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(Error::Locked(dir.display().to_string())),
+            Err(fs::TryLockError::Error(error)) => return Err(tell(error)),
+        }
+        Ok(Folder { dir: dir.into(), lock: Mutex::new(Some(lock)) })
+    }
+
+    /// Lets others have the folder.
+    pub(crate) fn release(&self) {
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Opens the folder's database; makes one in a new folder only, so that a lost file is not taken for an empty store.
+    pub(crate) fn open(&self, backend: &OpenBackend, cache: usize) -> Result<Database, Error> {
+        let path = self.dir.join(DATABASE);
+        let known = self.read_format()?;
+        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let _ = fs::remove_file(self.dir.join(COPY));
+        if size == 0 {
+            if known {
+                let what = if path.exists() { "empty" } else { "missing" };
+                return Err(Error::Corrupt(format!("{} is {what}, though the folder has been in use", path.display())));
+            }
+            let new = self.dir.join(COPY);
+            drop(create_database(&new, backend, cache)?);
+            self.put_in_place(&new)?;
+        }
+        let database = open_database(&path, backend, cache)?;
+        if !known {
+            self.write_format()?;
+        }
+        Ok(database)
+    }
+
+    /// Puts a finished database file in the place of the current one.
+    pub(crate) fn put_in_place(&self, new: &Path) -> Result<(), Error> {
+        let tell = |error: io::Error| io_failed(&error, &new.display().to_string());
+        fs::rename(new, self.dir.join(DATABASE)).map_err(tell)?;
+        sync_folder(&self.dir).map_err(tell)
+    }
+
+    /// Whether the folder has been in use. Refuses formats that are newer than this version.
+    fn read_format(&self) -> Result<bool, Error> {
+        let path = self.dir.join(FORMAT);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(io_failed(&error, &path.display().to_string())),
+        };
+        let version = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().strip_prefix(FORMAT_HEAD));
+        match version.and_then(|version| version.parse::<u32>().ok()) {
+            Some(version) => check_version(version.into()).map(|()| true),
+            None => Err(Error::Corrupt(format!("{} does not name a format", path.display()))),
+        }
+    }
+
+    fn write_format(&self) -> Result<(), Error> {
+        let (path, new) = (self.dir.join(FORMAT), self.dir.join("FORMAT.new"));
+        let write = || {
+            let mut file = File::create(&new)?;
+            writeln!(file, "{FORMAT_HEAD}{VERSION}")?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            sync_folder(&self.dir)
+        };
+        write().map_err(|error| io_failed(&error, &path.display().to_string()))
+    }
+}
+
+/// Makes a rename in a folder durable.
+pub(crate) fn sync_folder(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Makes an empty store in a new file.
+pub(crate) fn create_database(path: &Path, backend: &OpenBackend, cache: usize) -> Result<Database, Error> {
+    let database = open_database(path, backend, cache)?;
+    let mut write = database.begin_write().map_err(failed)?;
+    write.set_quick_repair(true);
+    {
+        write.open_table(LOG).map_err(failed)?;
+        write.open_table(VALUES).map_err(failed)?;
+        let mut state = write.open_table(STATE).map_err(failed)?;
+        state.insert(STATE_FORMAT, u64::from(VERSION)).map_err(failed)?;
+        state.insert(STATE_OLDEST, FIRST).map_err(failed)?;
+        state.insert(STATE_FLOOR, FIRST).map_err(failed)?;
+    }
+    write.commit().map_err(failed)?;
+    Ok(database)
+}
+
+fn check_version(found: u64) -> Result<(), Error> {
+    match u32::try_from(found) {
+        Ok(found) if found <= VERSION => Ok(()),
+        found => Err(Error::NewerFormat { found: found.unwrap_or(u32::MAX), supported: VERSION }),
+    }
+}
+
+/// Reads what memory needs: the state and the log, whose every record is checked on the way.
+pub(crate) fn load(database: &Database) -> Result<Loaded, Error> {
+    let read = database.begin_read().map_err(failed)?;
+    let (mut oldest, mut floor) = (FIRST, FIRST);
+    sound("table state", || {
+        let state = read.open_table(STATE).map_err(failed)?;
+        let get = |name| Ok::<_, Error>(state.get(name).map_err(failed)?.map(|value| value.value()));
+        check_version(get(STATE_FORMAT)?.ok_or_else(|| Error::Corrupt("table state does not name a format".into()))?)?;
+        oldest = get(STATE_OLDEST)?.unwrap_or(FIRST);
+        floor = get(STATE_FLOOR)?.unwrap_or(FIRST);
+        Ok(())
+    })?;
+    let mut loaded = Loaded { index: Index::new(FIRST, oldest), newest: 0, floor };
+    sound("table log", || {
+        let log = read.open_table(LOG).map_err(failed)?;
+        for entry in log.iter().map_err(|error| in_table("log", error))? {
+            let (revision, bytes) = entry.map_err(|error| in_table("log", error))?;
+            let record = Record::decode(revision.value(), bytes.value())?;
+            let key = loaded.index.key(record.key).unwrap_or_else(|| Arc::from(record.key));
+            loaded.newest = loaded.newest.max(record.lifetime.map_or(0, |lifetime| lifetime.written));
+            loaded.index.apply(revision.value(), &record, key);
+        }
+        Ok(())
+    })?;
+    sound("table values", || read.open_table(VALUES).map(drop).map_err(failed))?;
+    loaded.index.revision = loaded.index.revision.max(floor).max(oldest);
+    Ok(loaded)
+}
+
+/// Tells a failure to read a table, naming it.
+pub(crate) fn in_table(table: &str, error: impl Into<redb::Error>) -> Error {
+    match failed(error) {
+        Error::Corrupt(message) => Error::Corrupt(format!("table {table}: {message}")),
+        error => error,
+    }
+}

@@ -1,0 +1,35 @@
+//! The suite on the backends that need nothing else.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+
+use storage::{
+    Memory, Store, conformance,
+    embedded::{Embedded, Options},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_passes_the_suite() {
+    conformance::run(async || Memory::new() as Arc<dyn Store>).await;
+}
+
+async fn embedded(relaxed: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    conformance::run(async || {
+        let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let options = Options { relaxed, ..Options::default() };
+        Embedded::open(&folder.path().join(count.to_string()), options).unwrap() as Arc<dyn Store>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_passes_the_suite() {
+    embedded(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_passes_the_suite_when_relaxed() {
+    embedded(true).await;
+}
