@@ -5,6 +5,7 @@ pub mod duration;
 pub mod field_error;
 pub mod go_text;
 pub mod gvk;
+pub mod ip;
 pub mod names;
 pub mod quantity;
 pub mod selector;
