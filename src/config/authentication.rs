@@ -1,0 +1,157 @@
+//! Who a client is: certificates, tokens, headers of trusted proxies.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{Authorization, AuthorizationMode, Findings};
+use crate::flags::Parsed;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Who a client is.
+#[derive(Clone, Debug)]
+pub struct Authentication {
+    /// `--anonymous-auth`, off when everything is allowed to everyone.
+    pub anonymous: bool,
+    /// `--client-ca-file`; `None`: the server's own authority.
+    pub client_ca: Option<PathBuf>,
+    /// `--token-auth-file`.
+    pub token_file: Option<PathBuf>,
+    /// The `--requestheader-*` flags; `None`: the server's own front-proxy authority, with the usual headers.
+    pub request_header: Option<RequestHeader>,
+    /// Service account tokens.
+    pub service_accounts: ServiceAccounts,
+}
+
+/// Whom to believe when it names a user in headers, and in which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// The authority of the proxies' certificates.
+    pub client_ca: PathBuf,
+    /// Common names that may; empty: any.
+    pub allowed_names: Vec<String>,
+    /// Headers with the user's name.
+    pub username_headers: Vec<String>,
+    /// Headers with the user's uid.
+    pub uid_headers: Vec<String>,
+    /// Headers with the user's groups.
+    pub group_headers: Vec<String>,
+    /// Prefixes of headers with extra attributes.
+    pub extra_header_prefixes: Vec<String>,
+}
+
+impl RequestHeader {
+    /// The headers that every aggregated API server expects.
+    pub fn usual(client_ca: PathBuf, allowed_names: Vec<String>) -> Self {
+        let one = |name: &str| vec![name.to_owned()];
+        Self {
+            client_ca,
+            allowed_names,
+            username_headers: one("X-Remote-User"),
+            uid_headers: one("X-Remote-Uid"),
+            group_headers: one("X-Remote-Group"),
+            extra_header_prefixes: one("X-Remote-Extra-"),
+        }
+    }
+}
+
+/// Service account tokens.
+#[derive(Clone, Debug)]
+pub struct ServiceAccounts {
+    /// `--service-account-issuer`; the first signs. Never empty.
+    pub issuers: Vec<String>,
+    /// `--api-audiences`; the issuers when it is not given.
+    pub audiences: Vec<String>,
+    /// `--service-account-key-file`; empty: the public half of the signing key.
+    pub keys: Vec<PathBuf>,
+    /// `--service-account-signing-key-file`; `None`: the server's own key.
+    pub signing_key: Option<PathBuf>,
+    /// `--service-account-lookup`.
+    pub lookup: bool,
+    /// `--service-account-extend-token-expiration`.
+    pub extend_expiration: bool,
+    /// `--service-account-max-token-expiration`; `None`: as long as asked for.
+    pub max_expiration: Option<Duration>,
+    /// `--service-account-jwks-uri`, empty when unset.
+    pub jwks_uri: String,
+}
+
+impl Authentication {
+    pub(super) fn from_flags(flags: &Parsed, authorization: &Authorization, findings: &mut Findings) -> Self {
+        let mut anonymous = flags.bool("anonymous-auth");
+        if anonymous && authorization.modes.contains(&AuthorizationMode::AlwaysAllow) {
+            // As upstream: everything for everyone must not mean everything for strangers.
+            anonymous = false;
+            if flags.is_given("anonymous-auth") {
+                findings.warn("anonymous requests are refused, because AlwaysAllow would let them do anything");
+            }
+        }
+        Self {
+            anonymous,
+            client_ca: findings.file(flags, "client-ca-file"),
+            token_file: findings.file(flags, "token-auth-file"),
+            request_header: request_header(flags, findings),
+            service_accounts: service_accounts(flags, findings),
+        }
+    }
+}
+
+fn request_header(flags: &Parsed, findings: &mut Findings) -> Option<RequestHeader> {
+    let allowed_names = flags.list("requestheader-allowed-names");
+    let Some(client_ca) = findings.file(flags, "requestheader-client-ca-file") else {
+        if !allowed_names.is_empty() {
+            findings.warn("--requestheader-allowed-names applies to the server's own front-proxy authority");
+        }
+        return None;
+    };
+    let mut header = RequestHeader::usual(client_ca, allowed_names);
+    let mut set = |target: &mut Vec<String>, flag: &str| {
+        let names = flags.list(flag);
+        for name in &names {
+            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                findings.error(format!("--{flag}: {name:?} is not a valid header name"));
+            }
+        }
+        if !names.is_empty() {
+            *target = names;
+        }
+    };
+    set(&mut header.username_headers, "requestheader-username-headers");
+    set(&mut header.uid_headers, "requestheader-uid-headers");
+    set(&mut header.group_headers, "requestheader-group-headers");
+    set(&mut header.extra_header_prefixes, "requestheader-extra-headers-prefix");
+    Some(header)
+}
+
+fn service_accounts(flags: &Parsed, findings: &mut Findings) -> ServiceAccounts {
+    let mut issuers = flags.list("service-account-issuer");
+    for issuer in &issuers {
+        // A plain name is allowed; with a colon it must be a URL, as the tokens' specification asks.
+        let is_url = issuer.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty());
+        if issuer.is_empty() {
+            findings.error("service-account-issuer is a required flag");
+        } else if issuer.contains(':') && !is_url {
+            findings.error(format!("service-account-issuer {issuer:?} contained a ':' but was not a valid URL"));
+        }
+    }
+    if issuers.is_empty() {
+        issuers.push("https://kubernetes.default.svc.cluster.local".to_owned());
+    }
+    let max_expiration =
+        Some(findings.duration(flags, "service-account-max-token-expiration")).filter(|d| !d.is_zero());
+    if max_expiration.is_some_and(|max| max < HOUR || max > Duration::from_secs(1 << 32)) {
+        findings.error("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds");
+    }
+    let audiences = flags.list("api-audiences");
+    let keys: Vec<PathBuf> = flags.list("service-account-key-file").into_iter().map(PathBuf::from).collect();
+    keys.iter().for_each(|key| findings.check_file("service-account-key-file", key));
+    ServiceAccounts {
+        audiences: if audiences.is_empty() { issuers.clone() } else { audiences },
+        issuers,
+        keys,
+        signing_key: findings.file(flags, "service-account-signing-key-file"),
+        lookup: flags.bool("service-account-lookup"),
+        extend_expiration: flags.bool("service-account-extend-token-expiration"),
+        max_expiration,
+        jwks_uri: flags.text("service-account-jwks-uri"),
+    }
+}

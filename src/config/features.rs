@@ -1,0 +1,97 @@
+//! API versions and features that are switched on or off.
+
+use std::collections::BTreeMap;
+
+use super::{Findings, gates::GATES};
+use crate::flags::Parsed;
+
+/// Whether a feature is on unless a flag says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    Off,
+    On,
+    /// On, and no longer to be switched off.
+    LockedOn,
+}
+
+/// Feature gates that were set.
+#[derive(Clone, Debug, Default)]
+pub struct FeatureGates {
+    set: BTreeMap<String, bool>,
+}
+
+impl FeatureGates {
+    /// Whether the feature is on. A name that v1.36 does not know is off.
+    pub fn is_on(&self, name: &str) -> bool {
+        let default = GATES.iter().any(|(known, gate)| *known == name && *gate != Gate::Off);
+        self.set.get(name).copied().unwrap_or(default)
+    }
+
+    /// Those that were set by the flag.
+    pub fn set(&self) -> &BTreeMap<String, bool> {
+        &self.set
+    }
+
+    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
+        let mut set = BTreeMap::new();
+        for (name, value) in flags.map("feature-gates") {
+            let invalid =
+                |reason: &str| format!("invalid argument \"{name}={value}\" for \"--feature-gates\" flag: {reason}");
+            // The parser has checked that the value is a boolean.
+            let value_is = matches!(value.as_bytes()[0], b'1' | b't' | b'T');
+            match GATES.iter().find(|(known, _)| *known == name) {
+                None => findings.error(invalid(&format!("unrecognized feature gate: {name}"))),
+                Some((_, Gate::LockedOn)) if !value_is => findings
+                    .error(invalid(&format!("cannot set feature gate {name} to false, feature is locked to true"))),
+                Some(_) => {
+                    set.insert(name, value_is);
+                }
+            }
+        }
+        Self { set }
+    }
+}
+
+/// `--runtime-config`: which API versions are served.
+#[derive(Clone, Debug, Default)]
+pub struct ApiEnablement {
+    /// `group/version` (the core group: `v1`), `group/version/resource` or `api/all|ga|beta|alpha`, and whether it is on.
+    pub set: BTreeMap<String, bool>,
+}
+
+impl ApiEnablement {
+    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
+        let mut set = BTreeMap::new();
+        for (key, value) in flags.map("runtime-config") {
+            let on = match value.as_str() {
+                // Without a value it is on.
+                "" | "true" => true,
+                "false" => false,
+                _ => {
+                    findings.error(format!("runtime-config invalid value {key}={value}"));
+                    continue;
+                }
+            };
+            if !is_api(&key) {
+                findings.error(format!("runtime-config invalid key {key}"));
+                continue;
+            }
+            set.insert(key, on);
+        }
+        if set.get("api/all") == Some(&false) && set.len() == 1 {
+            findings.error("invalid key with only api/all=false");
+        }
+        Self { set }
+    }
+}
+
+/// `v1`, `api/...`, `group/version` or `group/version/resource`.
+fn is_api(key: &str) -> bool {
+    match key.split('/').collect::<Vec<_>>()[..] {
+        ["api", class] => ["all", "ga", "beta", "alpha", "legacy", "v1"].contains(&class),
+        [version] | [_, version] | [_, version, _] => {
+            version.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,175 @@
+//! From flags as typed to a configuration that holds together. Everything that is wrong is found before a port is bound,
+//! and all of it is said at once.
+
+mod admission;
+mod authentication;
+mod authorization;
+mod cidr;
+mod features;
+mod gates;
+mod logging;
+mod network;
+mod requests;
+mod serving;
+mod storage;
+
+use std::path::PathBuf;
+
+pub use admission::{ADMISSION_PLUGINS, Admission};
+pub use authentication::{Authentication, RequestHeader, ServiceAccounts};
+pub use authorization::{Authorization, AuthorizationMode};
+pub use cidr::Cidr;
+pub use features::{ApiEnablement, FeatureGates};
+pub use logging::{LogFormat, Logging};
+pub use network::{Kubelet, Proxying, Services};
+pub use requests::Requests;
+pub use serving::Serving;
+pub use storage::{Etcd, Storage};
+
+use crate::flags::Parsed;
+
+/// What the server was told to be.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `--data-dir`: the embedded store, certificates, keys, the admin's kubeconfig.
+    pub data_dir: PathBuf,
+    /// The port, TLS, connections and their end.
+    pub serving: Serving,
+    /// Limits and headers of requests.
+    pub requests: Requests,
+    /// Who a client is.
+    pub authentication: Authentication,
+    /// What it may do.
+    pub authorization: Authorization,
+    /// Where objects are kept.
+    pub storage: Storage,
+    /// Which admission plugins run.
+    pub admission: Admission,
+    /// Which API versions are served.
+    pub apis: ApiEnablement,
+    /// Feature gates that were set.
+    pub features: FeatureGates,
+    /// Addresses and ports of services.
+    pub services: Services,
+    /// How kubelets are reached.
+    pub kubelet: Kubelet,
+    /// How aggregated servers and webhooks are reached.
+    pub proxying: Proxying,
+    /// `--allow-privileged`.
+    pub allow_privileged: bool,
+    /// What is logged, and how.
+    pub logging: Logging,
+    /// Flags that were given and have no effect: one warning each at start.
+    pub without_effect: Vec<&'static str>,
+    /// What else the operator should know, said once at start.
+    pub warnings: Vec<String>,
+}
+
+/// Everything that is wrong with the flags, as upstream prints it.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", if self.0.len() == 1 { self.0[0].clone() } else { format!("[{}]", self.0.join(", ")) })]
+pub struct ConfigError(pub Vec<String>);
+
+/// Collects what is wrong and what is worth a warning while the parts are read.
+#[derive(Default)]
+struct Findings {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Findings {
+    fn error(&mut self, message: impl Into<String>) {
+        self.errors.push(message.into());
+    }
+
+    fn warn(&mut self, message: impl Into<String>) {
+        self.warnings.push(message.into());
+    }
+
+    /// A duration that must not be negative.
+    fn duration(&mut self, flags: &Parsed, name: &str) -> std::time::Duration {
+        let duration = flags.duration(name);
+        if duration.0 < 0 {
+            self.error(format!("--{name} can not be negative value"));
+        }
+        duration.positive()
+    }
+
+    /// A number that must not be negative.
+    fn count(&mut self, flags: &Parsed, name: &str) -> u64 {
+        u64::try_from(flags.int(name)).unwrap_or_else(|_| {
+            self.error(format!("--{name} can not be negative value"));
+            0
+        })
+    }
+
+    /// A file that must be there when it is named.
+    fn file(&mut self, flags: &Parsed, name: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(Some(flags.text(name)).filter(|text| !text.is_empty())?);
+        self.check_file(name, &path);
+        Some(path)
+    }
+
+    fn check_file(&mut self, name: &str, path: &std::path::Path) {
+        if let Err(error) = std::fs::File::open(path) {
+            self.error(format!("--{name}: {}: {}", path.display(), crate::plain_io_error(&error)));
+        }
+    }
+
+    /// Two files that only make sense together.
+    fn pair(
+        &mut self,
+        flags: &Parsed,
+        certificate: &str,
+        key: &str,
+    ) -> Option<generic_server::serve::CertificateFiles> {
+        match (self.file(flags, certificate), self.file(flags, key)) {
+            (Some(certificate), Some(key)) => Some(generic_server::serve::CertificateFiles { certificate, key }),
+            (None, None) => None,
+            _ => {
+                self.error(format!("--{certificate} and --{key} must be given together"));
+                None
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Checks the flags and makes a configuration of them. Reads no more than whether named files can be opened.
+    ///
+    /// # Errors
+    /// All that is wrong.
+    pub(crate) fn from_flags(flags: &Parsed) -> Result<Self, ConfigError> {
+        let mut findings = Findings::default();
+        let data_dir = PathBuf::from(flags.text("data-dir"));
+        if data_dir.as_os_str().is_empty() {
+            findings.error("--data-dir must not be empty");
+        }
+        let requests = Requests::from_flags(flags, &mut findings);
+        let serving = Serving::from_flags(flags, &requests, &mut findings);
+        let authorization = Authorization::from_flags(flags, &mut findings);
+        let authentication = Authentication::from_flags(flags, &authorization, &mut findings);
+        let config = Self {
+            data_dir,
+            serving,
+            requests,
+            authentication,
+            authorization,
+            storage: Storage::from_flags(flags, &mut findings),
+            admission: Admission::from_flags(flags, &mut findings),
+            apis: ApiEnablement::from_flags(flags, &mut findings),
+            features: FeatureGates::from_flags(flags, &mut findings),
+            services: Services::from_flags(flags, &mut findings),
+            kubelet: Kubelet::from_flags(flags, &mut findings),
+            proxying: Proxying::from_flags(flags, &mut findings),
+            allow_privileged: flags.bool("allow-privileged"),
+            logging: Logging::from_flags(flags, &mut findings),
+            without_effect: flags.without_effect().collect(),
+            warnings: findings.warnings,
+        };
+        if findings.errors.is_empty() { Ok(config) } else { Err(ConfigError(findings.errors)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Where objects are kept: the embedded store, or etcd.
+
+use std::{path::PathBuf, time::Duration};
+
+use generic_server::serve::CertificateFiles;
+
+use super::Findings;
+use crate::flags::Parsed;
+
+/// Where objects are kept.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    /// The etcd servers; `None`: the embedded store in the data folder.
+    pub etcd: Option<Etcd>,
+    /// `--etcd-prefix`: what all keys start with, without a slash at the end.
+    pub prefix: String,
+    /// `--etcd-compaction-interval`; zero: never.
+    pub compaction_interval: Duration,
+    /// `--event-ttl`.
+    pub event_ttl: Duration,
+    /// `--lease-reuse-duration-seconds`.
+    pub lease_reuse: Duration,
+}
+
+/// How etcd is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Etcd {
+    /// `--etcd-servers`, at least one.
+    pub servers: Vec<String>,
+    /// `--etcd-cafile`.
+    pub ca: Option<PathBuf>,
+    /// `--etcd-certfile` and `--etcd-keyfile`.
+    pub certificate: Option<CertificateFiles>,
+}
+
+impl Storage {
+    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
+        let servers = flags.list("etcd-servers");
+        for server in &servers {
+            if !["http://", "https://", "unix://"].iter().any(|scheme| server.starts_with(scheme)) {
+                findings.error(format!("--etcd-servers: {server:?} must be of the form scheme://host:port"));
+            }
+        }
+        if !["", "etcd3"].contains(&flags.text("storage-backend").as_str()) {
+            findings.error(
+                "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
+            );
+        }
+        check_overrides(flags, findings);
+        let media_type = flags.text("storage-media-type");
+        let known = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", ""];
+        if !known.contains(&media_type.as_str()) {
+            findings.error(format!(
+                "--storage-media-type {media_type:?} invalid, allowed values: {}",
+                known[..3].join(", ")
+            ));
+        }
+        let event_ttl = findings.duration(flags, "event-ttl");
+        if event_ttl.is_zero() {
+            findings.error("--event-ttl must be positive");
+        }
+        let ca = findings.file(flags, "etcd-cafile");
+        let certificate = findings.pair(flags, "etcd-certfile", "etcd-keyfile");
+        Self {
+            etcd: (!servers.is_empty()).then_some(Etcd { servers, ca, certificate }),
+            prefix: format!("/{}", flags.text("etcd-prefix").trim_matches('/')),
+            compaction_interval: findings.duration(flags, "etcd-compaction-interval"),
+            event_ttl,
+            lease_reuse: Duration::from_secs(findings.count(flags, "lease-reuse-duration-seconds")),
+        }
+    }
+}
+
+fn check_overrides(flags: &Parsed, findings: &mut Findings) {
+    for given in flags.list("etcd-servers-overrides") {
+        let well_formed = given.split_once('#').is_some_and(|(resource, servers)| {
+            resource.split('/').count() == 2 && servers.split(';').all(|server| server.contains("://"))
+        });
+        if !well_formed {
+            findings.error(
+                "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
+                 semicolon separated",
+            );
+        }
+    }
+}

@@ -1,0 +1,193 @@
+use std::ffi::OsString;
+
+use super::*;
+use crate::flags;
+
+fn configure(arguments: &[&str]) -> Result<Config, String> {
+    let parsed = flags::parse(arguments.iter().map(OsString::from)).expect("parses");
+    Config::from_flags(&parsed).map_err(|error| error.to_string())
+}
+
+#[test]
+fn no_flags_make_a_configuration() {
+    let config = configure(&[]).expect("is valid");
+    assert_eq!(config.data_dir, PathBuf::from("data"));
+    assert_eq!(config.serving.bind.port, 6443);
+    assert!(config.serving.bind.address.is_unspecified());
+    assert!(config.serving.http2);
+    assert_eq!(config.serving.connection.max_streams, 100);
+    assert_eq!(config.serving.shutdown.drain.as_secs(), 60);
+    assert_eq!(config.authorization.modes, [AuthorizationMode::AlwaysAllow]);
+    assert!(!config.authentication.anonymous, "strangers are refused where everything is allowed");
+    assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc.cluster.local"]);
+    assert!(config.storage.etcd.is_none());
+    assert_eq!(config.storage.prefix, "/registry");
+    assert_eq!(config.storage.event_ttl.as_secs(), 3600);
+    assert_eq!(config.services.api_server_ip().map(|ip| ip.to_string()).as_deref(), Some("10.0.0.1"));
+    assert_eq!(config.services.node_ports, (30_000, 32_767));
+    assert_eq!(config.kubelet.address_types.len(), 5);
+    assert!(config.admission.plugins.contains(&"NamespaceLifecycle"));
+    assert!(!config.admission.plugins.contains(&"NodeRestriction"));
+    assert!(config.without_effect.is_empty() && config.warnings.is_empty());
+}
+
+#[test]
+fn flags_become_the_configuration() {
+    let config = configure(&[
+        "--data-dir=/tmp/x",
+        "--secure-port=0",
+        "--bind-address=127.0.0.1",
+        "--authorization-mode=Node,RBAC",
+        "--http2-max-streams-per-connection=1000",
+        "--disable-http2-serving",
+        "--tls-min-version=VersionTLS13",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+        "--tls-curve-preferences=29,23",
+        "--service-cluster-ip-range=10.96.0.0/12,fd00::/108",
+        "--service-account-issuer=https://a",
+        "--service-account-issuer=b",
+        "--etcd-servers=https://e1:2379,https://e2:2379",
+        "--etcd-prefix=/other/",
+        "--strict-transport-security-directives=max-age=31536000,includeSubDomains",
+        "--enable-admission-plugins=NodeRestriction",
+        "--disable-admission-plugins=ResourceQuota",
+        "--runtime-config=api/all=true,batch/v1",
+        "--feature-gates=WatchList=false,AllAlpha=true",
+        "--vmodule=storage=6",
+        "-v=4",
+        "--logging-format=json",
+        "--profiling=false",
+    ])
+    .expect("is valid");
+    assert_eq!(config.authorization.modes, [AuthorizationMode::Node, AuthorizationMode::Rbac]);
+    assert!(config.authentication.anonymous);
+    assert_eq!(config.serving.connection.max_streams, 1000);
+    assert!(!config.serving.http2 && config.serving.only_tls13);
+    assert_eq!(config.serving.cipher_suites[1], "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256");
+    assert_eq!(config.serving.curves, [29, 23]);
+    assert_eq!(config.serving.connection.response_headers[0].1, "max-age=31536000; includeSubDomains");
+    assert_eq!(config.services.api_server_ip().map(|ip| ip.to_string()).as_deref(), Some("10.96.0.1"));
+    assert_eq!(config.authentication.service_accounts.issuers, ["https://a", "b"]);
+    assert_eq!(config.authentication.service_accounts.audiences, ["https://a", "b"]);
+    assert_eq!(config.storage.etcd.map(|etcd| etcd.servers.len()), Some(2));
+    assert_eq!(config.storage.prefix, "/other");
+    assert!(config.admission.plugins.contains(&"NodeRestriction"));
+    assert!(!config.admission.plugins.contains(&"ResourceQuota"));
+    assert_eq!(config.apis.set.get("batch/v1"), Some(&true));
+    assert!(!config.features.is_on("WatchList") && config.features.is_on("AllAlpha"));
+    assert!(config.features.is_on("SidecarContainers") && !config.features.is_on("NoSuchFeature"));
+    assert_eq!((config.logging.verbosity, config.logging.modules.get("storage")), (4, Some(&6)));
+    assert_eq!(config.logging.format, LogFormat::Json);
+    assert_eq!(config.without_effect, ["feature-gates", "profiling"]);
+}
+
+#[test]
+fn what_does_not_hold_together_is_refused_with_the_reason() {
+    let check = |arguments: &[&str], expect: &str| {
+        assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
+    };
+    check(&["--data-dir="], "--data-dir must not be empty");
+    check(&["--secure-port=70000"], "--secure-port 70000 must be between 0 and 65535, inclusive");
+    check(&["--request-timeout=-1s"], "--request-timeout can not be negative value");
+    check(&["--max-requests-inflight=-1"], "--max-requests-inflight can not be negative value");
+    check(&["--goaway-chance=0.03"], "--goaway-chance can not be less than 0 or greater than 0.02");
+    check(&["--tls-min-version=TLS1.2"], "unknown tls version \"TLS1.2\"");
+    check(
+        &["--tls-cipher-suites=FOO"],
+        "[Cipher suite FOO not supported or doesn't exist, --tls-cipher-suites: none of the given cipher suites can be used]",
+    );
+    check(&["--tls-curve-preferences=7"], "--tls-curve-preferences: 7 is not a known curve");
+    check(&["--tls-cert-file=/dev/null"], "--tls-cert-file and --tls-private-key-file must be given together");
+    check(&["--client-ca-file=/no/such"], "--client-ca-file: /no/such: No such file or directory");
+    check(&["--authorization-mode=Rbac"], "authorization-mode \"Rbac\" is not a valid mode");
+    check(&["--authorization-mode=RBAC,RBAC"], "authorization-mode [RBAC RBAC] has mode specified more than once");
+    check(&["--authorization-mode=Webhook"], "authorization-mode Webhook's authorization config file not passed");
+    check(&["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed");
+    check(&["--authorization-mode="], "at least one authorization-mode must be passed");
+    check(&["--service-account-issuer=a:b"], "service-account-issuer \"a:b\" contained a ':' but was not a valid URL");
+    check(
+        &["--service-account-max-token-expiration=5m"],
+        "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",
+    );
+    check(
+        &["--etcd-servers=localhost:2379"],
+        "--etcd-servers: \"localhost:2379\" must be of the form scheme://host:port",
+    );
+    check(
+        &["--storage-backend=etcd2"],
+        "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
+    );
+    check(&["--event-ttl=0s"], "--event-ttl must be positive");
+    check(&["--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: invalid CIDR address: 10.0.0.0");
+    check(&["--service-cluster-ip-range=10.0.0.0/31"], "--service-cluster-ip-range: 10.0.0.0/31 is too small");
+    check(
+        &["--service-cluster-ip-range=10.0.0.0/24,10.1.0.0/24"],
+        "--service-cluster-ip-range and --secondary-service-cluster-ip-range must be of different IP family",
+    );
+    check(&["--service-node-port-range=0-10"], "--service-node-port-range must not contain port 0");
+    check(&["--enable-admission-plugins=Foo"], "enable-admission-plugins plugin \"Foo\" is unknown");
+    check(
+        &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=AlwaysDeny"],
+        "[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped",
+    );
+    check(
+        &["--admission-control=AlwaysAdmit", "--enable-admission-plugins=AlwaysDeny"],
+        "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
+    );
+    check(
+        &["--feature-gates=Foo=true"],
+        "invalid argument \"Foo=true\" for \"--feature-gates\" flag: unrecognized feature gate: Foo",
+    );
+    check(
+        &["--feature-gates=SidecarContainers=false"],
+        "invalid argument \"SidecarContainers=false\" for \"--feature-gates\" flag: cannot set feature gate \
+         SidecarContainers to false, feature is locked to true",
+    );
+    check(&["--runtime-config=api/all=false"], "invalid key with only api/all=false");
+    check(&["--runtime-config=apps/v1=maybe"], "runtime-config invalid value apps/v1=maybe");
+    check(&["--runtime-config=apps"], "runtime-config invalid key apps");
+    check(&["--logging-format=xml"], "format: Invalid value: \"xml\": Unsupported log format");
+    check(
+        &["--event-ttl=0s", "--request-timeout=-1s"],
+        "[--request-timeout can not be negative value, --event-ttl must be positive]",
+    );
+}
+
+#[test]
+fn the_front_proxy_headers_can_be_named() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_str().expect("a name");
+    let config = configure(&[
+        &format!("--requestheader-client-ca-file={path}"),
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-User,X-Other",
+    ])
+    .expect("is valid");
+    let header = config.authentication.request_header.expect("is on");
+    assert_eq!(header.allowed_names, ["front-proxy"]);
+    assert_eq!(header.username_headers, ["X-User", "X-Other"]);
+    assert_eq!(header.group_headers, ["X-Remote-Group"], "the usual ones where none are named");
+    let error =
+        configure(&[&format!("--requestheader-client-ca-file={path}"), "--requestheader-group-headers=not a header"]);
+    assert_eq!(
+        error.expect_err("is refused"),
+        "--requestheader-group-headers: \"not a header\" is not a valid header name"
+    );
+}
+
+#[test]
+fn every_flag_that_is_read_is_in_the_table_with_the_kind_that_is_read() {
+    // from_flags reads every flag it knows whatever was given; a wrong name or kind would panic.
+    let all = [
+        "--advertise-address=10.1.2.3",
+        "--oidc-issuer-url=https://x",
+        "--etcd-servers-overrides=/events#https://a:1;https://b:2",
+        "--admission-control=AlwaysAdmit",
+        "--tls-min-version=VersionTLS11",
+        "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_RSA_WITH_RC4_128_SHA",
+        "--cors-allowed-origins=example.com",
+    ];
+    let config = configure(&all).expect("is valid");
+    assert_eq!(config.admission.plugins, ["AlwaysAdmit"]);
+    assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
+}

@@ -1,0 +1,260 @@
+//! The flag table: every flag of upstream's kube-apiserver v1.36, and the few of our own. The parser, the help and the
+//! warnings all read it; `config` reads the values by name.
+
+use super::Kind::{self, *};
+
+/// Where the help shows a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Ours,
+    Generic,
+    Etcd,
+    SecureServing,
+    Auditing,
+    Features,
+    Authentication,
+    Authorization,
+    ApiEnablement,
+    EgressSelector,
+    Admission,
+    Metrics,
+    Logs,
+    Traces,
+    Misc,
+    Global,
+}
+
+/// Whether setting a flag changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Used,
+    /// Accepted and checked; the server says once that it has no effect.
+    NoEffectYet,
+}
+
+/// One flag.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    pub(crate) section: Section,
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// As the help shows it; empty: the kind's zero.
+    pub(crate) default: &'static str,
+    pub(crate) effect: Effect,
+    pub(crate) help: &'static str,
+}
+
+const fn row(
+    section: Section,
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    effect: Effect,
+    help: &'static str,
+) -> Flag {
+    Flag { section, name, kind, default, effect, help }
+}
+
+/// The flag of this name, written with `-` or `_`.
+pub(crate) fn find(name: &str) -> Option<&'static Flag> {
+    let dashed = name.replace('_', "-");
+    FLAGS.iter().find(|flag| flag.name == dashed)
+}
+
+use Effect::*;
+use Section::*;
+
+/// All flags, in the order of the help.
+#[rustfmt::skip]
+pub(crate) static FLAGS: &[Flag] = &[
+    // Ours: upstream has no such flags.
+    row(Ours, "data-dir", String, "data", Used, "The folder of everything that this server keeps: the embedded store, certificates, keys and the admin's kubeconfig."),
+    // Generic
+    row(Generic, "advertise-address", Ip, "", Used, "The address that members of the cluster reach this server at. Unset: the bind address, or the host's own."),
+    row(Generic, "cors-allowed-origins", Strings, "", Used, "Regular expressions of the origins that may use this server from a browser. None: CORS is off."),
+    row(Generic, "emulated-version", Strings, "", NoEffectYet, "The versions of the components to behave like."),
+    row(Generic, "emulation-forward-compatible", Bool, "", NoEffectYet, "With an emulated version: serve newer API versions too."),
+    row(Generic, "external-hostname", String, "", Used, "The host name that generated addresses (such as the token issuer's documents) use."),
+    row(Generic, "feature-gates", FeatureGates, "", NoEffectYet, "Features to switch on or off, as Name=true,Other=false."),
+    row(Generic, "goaway-chance", Float, "", Used, "The chance (0 to 0.02) that an HTTP/2 request has its client told to open a new connection."),
+    row(Generic, "livez-grace-period", Duration, "", NoEffectYet, "After a start, livez counts tasks that are still starting as alive for so long."),
+    row(Generic, "max-mutating-requests-inflight", Int, "200", NoEffectYet, "How many writes may run at once; 0: no limit."),
+    row(Generic, "max-requests-inflight", Int, "400", NoEffectYet, "How many reads may run at once; 0: no limit."),
+    row(Generic, "min-compatibility-version", Strings, "", NoEffectYet, "The oldest version of the control plane to stay compatible with."),
+    row(Generic, "min-request-timeout", Int, "1800", Used, "Seconds that a watch lasts at least; each gets a random time between this and twice as much."),
+    row(Generic, "request-timeout", Duration, "1m0s", Used, "How long a request may take, unless it is a watch or another stream."),
+    row(Generic, "runtime-config-emulation-forward-compatible", Bool, "", NoEffectYet, "With an emulated version: serve newer APIs that runtime-config names."),
+    row(Generic, "send-retry-after-while-not-ready-once", Bool, "", NoEffectYet, "Answer 429 with Retry-After until the server was ready for the first time."),
+    row(Generic, "shutdown-delay-duration", Duration, "", Used, "After a signal: how long requests are still served while readyz fails."),
+    row(Generic, "shutdown-send-retry-after", Bool, "", Used, "After a signal: answer new requests with 429 while old ones finish, instead of closing the port at once."),
+    row(Generic, "shutdown-watch-termination-grace-period", Duration, "", Used, "After a signal: the time over which watches are ended one by one."),
+    row(Generic, "storage-initialization-timeout", Duration, "1m0s", NoEffectYet, "How long a start waits for the storage before it gives up."),
+    row(Generic, "strict-transport-security-directives", Strings, "", Used, "Directives for the Strict-Transport-Security header. None: the header is not sent."),
+    // Etcd
+    row(Etcd, "delete-collection-workers", Int, "1", NoEffectYet, "How many objects a collection's deletion removes at once."),
+    row(Etcd, "enable-garbage-collector", Bool, "true", NoEffectYet, "Mark dependents and owners for the garbage collector of the controller manager."),
+    row(Etcd, "encryption-provider-config", String, "", NoEffectYet, "A file that says how which resources are encrypted in the storage."),
+    row(Etcd, "encryption-provider-config-automatic-reload", Bool, "", NoEffectYet, "Read the encryption file again when it changes."),
+    row(Etcd, "etcd-cafile", String, "", Used, "The certificate authority of the etcd servers."),
+    row(Etcd, "etcd-certfile", String, "", Used, "The client certificate for etcd."),
+    row(Etcd, "etcd-compaction-interval", Duration, "5m0s", Used, "How often old revisions are compacted; 0: never."),
+    row(Etcd, "etcd-count-metric-poll-period", Duration, "1m0s", NoEffectYet, "How often the number of objects of each resource is counted for metrics."),
+    row(Etcd, "etcd-db-metric-poll-interval", Duration, "30s", NoEffectYet, "How often the size of the database is measured for metrics."),
+    row(Etcd, "etcd-healthcheck-timeout", Duration, "2s", NoEffectYet, "How long the health check of the storage may take."),
+    row(Etcd, "etcd-keyfile", String, "", Used, "The key of the client certificate for etcd."),
+    row(Etcd, "etcd-prefix", String, "/registry", Used, "What all keys in the storage start with."),
+    row(Etcd, "etcd-readycheck-timeout", Duration, "2s", NoEffectYet, "How long the readiness check of the storage may take."),
+    row(Etcd, "etcd-servers", Strings, "", Used, "Addresses of the etcd servers (scheme://host:port). None: the embedded store in --data-dir."),
+    row(Etcd, "etcd-servers-overrides", Strings, "", NoEffectYet, "Other etcd servers for some resources: group/resource#server1;server2."),
+    row(Etcd, "lease-reuse-duration-seconds", Int, "60", NoEffectYet, "How long one etcd lease is shared by events that expire together."),
+    row(Etcd, "storage-backend", String, "", Used, "The kind of storage behind --etcd-servers: etcd3."),
+    row(Etcd, "storage-media-type", String, "application/vnd.kubernetes.protobuf", NoEffectYet, "How objects are encoded in the storage. Differs: this server always writes JSON, and reads all of upstream's."),
+    row(Etcd, "watch-cache", Bool, "true", NoEffectYet, "Answer reads from the watch cache. Differs: it is always on."),
+    row(Etcd, "watch-cache-sizes", Strings, "", NoEffectYet, "Upstream's sizes of the watch caches. Differs: sizes here follow the objects."),
+    // Secure serving
+    row(SecureServing, "bind-address", Ip, "0.0.0.0", Used, "The address to listen on; 0.0.0.0 or ::: all addresses of both families."),
+    row(SecureServing, "cert-dir", String, "/var/run/kubernetes", Used, "Where the serving certificate that the server makes for itself is kept. Differs: unset, it is in --data-dir."),
+    row(SecureServing, "disable-http2-serving", Bool, "", Used, "Offer HTTP/1.1 only."),
+    row(SecureServing, "http2-max-streams-per-connection", Int, "", Used, "Streams that a client may open on one HTTP/2 connection; 0: the default of 100."),
+    row(SecureServing, "permit-address-sharing", Bool, "", NoEffectYet, "SO_REUSEADDR. Differs: always set, so that a restart never waits for old connections."),
+    row(SecureServing, "permit-port-sharing", Bool, "", Used, "SO_REUSEPORT: several servers may listen on the same port."),
+    row(SecureServing, "secure-port", Int, "6443", Used, "The port to listen on. Differs: 0 picks a free one."),
+    row(SecureServing, "tls-cert-file", String, "", Used, "The serving certificate and its chain, PEM. Unset: the server makes one."),
+    row(SecureServing, "tls-cipher-suites", Strings, "", Used, "Cipher suites for TLS 1.2. None: all that are secure."),
+    row(SecureServing, "tls-curve-preferences", Int32Slice, "[]", Used, "Key exchange groups to allow, by IANA number, best first."),
+    row(SecureServing, "tls-min-version", String, "", Used, "The oldest TLS version: VersionTLS12 or VersionTLS13 (older ones are never spoken)."),
+    row(SecureServing, "tls-private-key-file", String, "", Used, "The key of the serving certificate, PEM."),
+    row(SecureServing, "tls-sni-cert-key", NamedCertKey, "[]", Used, "Another certificate, for other names: cert.pem,key.pem or cert.pem,key.pem:name1,name2. May be repeated."),
+    // Auditing
+    row(Auditing, "audit-log-batch-buffer-size", Int, "10000", NoEffectYet, "Events that wait for the log in batch mode."),
+    row(Auditing, "audit-log-batch-max-size", Int, "1", NoEffectYet, "Events in one batch for the log."),
+    row(Auditing, "audit-log-batch-max-wait", Duration, "", NoEffectYet, "How long a batch for the log waits to fill."),
+    row(Auditing, "audit-log-batch-throttle-burst", Int, "", NoEffectYet, "Batches for the log that may go out at once."),
+    row(Auditing, "audit-log-batch-throttle-enable", Bool, "", NoEffectYet, "Limit the rate of batches for the log."),
+    row(Auditing, "audit-log-batch-throttle-qps", Float32, "", NoEffectYet, "Batches for the log per second."),
+    row(Auditing, "audit-log-compress", Bool, "", NoEffectYet, "Compress audit log files that were rotated."),
+    row(Auditing, "audit-log-format", String, "json", NoEffectYet, "legacy or json."),
+    row(Auditing, "audit-log-maxage", Int, "366", NoEffectYet, "Days that rotated audit logs are kept."),
+    row(Auditing, "audit-log-maxbackup", Int, "100", NoEffectYet, "Rotated audit logs that are kept."),
+    row(Auditing, "audit-log-maxsize", Int, "100", NoEffectYet, "Megabytes after which the audit log is rotated."),
+    row(Auditing, "audit-log-mode", String, "blocking", NoEffectYet, "blocking, blocking-strict or batch."),
+    row(Auditing, "audit-log-path", String, "", NoEffectYet, "The audit log; - is standard output."),
+    row(Auditing, "audit-log-truncate-enabled", Bool, "", NoEffectYet, "Shorten events that are too large for the log."),
+    row(Auditing, "audit-log-truncate-max-batch-size", Int, "10485760", NoEffectYet, "Bytes of a batch for the log."),
+    row(Auditing, "audit-log-truncate-max-event-size", Int, "102400", NoEffectYet, "Bytes of an event for the log."),
+    row(Auditing, "audit-log-version", String, "audit.k8s.io/v1", NoEffectYet, "The API version of the events in the log."),
+    row(Auditing, "audit-policy-file", String, "", NoEffectYet, "Which requests are audited, and how much of them."),
+    row(Auditing, "audit-webhook-batch-buffer-size", Int, "10000", NoEffectYet, "Events that wait for the webhook in batch mode."),
+    row(Auditing, "audit-webhook-batch-max-size", Int, "400", NoEffectYet, "Events in one batch for the webhook."),
+    row(Auditing, "audit-webhook-batch-max-wait", Duration, "30s", NoEffectYet, "How long a batch for the webhook waits to fill."),
+    row(Auditing, "audit-webhook-batch-throttle-burst", Int, "15", NoEffectYet, "Batches for the webhook that may go out at once."),
+    row(Auditing, "audit-webhook-batch-throttle-enable", Bool, "true", NoEffectYet, "Limit the rate of batches for the webhook."),
+    row(Auditing, "audit-webhook-batch-throttle-qps", Float32, "10", NoEffectYet, "Batches for the webhook per second."),
+    row(Auditing, "audit-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the audit webhook."),
+    row(Auditing, "audit-webhook-initial-backoff", Duration, "10s", NoEffectYet, "How long to wait before the first retry of a call to the audit webhook."),
+    row(Auditing, "audit-webhook-mode", String, "batch", NoEffectYet, "blocking, blocking-strict or batch."),
+    row(Auditing, "audit-webhook-truncate-enabled", Bool, "", NoEffectYet, "Shorten events that are too large for the webhook."),
+    row(Auditing, "audit-webhook-truncate-max-batch-size", Int, "10485760", NoEffectYet, "Bytes of a batch for the webhook."),
+    row(Auditing, "audit-webhook-truncate-max-event-size", Int, "102400", NoEffectYet, "Bytes of an event for the webhook."),
+    row(Auditing, "audit-webhook-version", String, "audit.k8s.io/v1", NoEffectYet, "The API version of the events for the webhook."),
+    // Features
+    row(Features, "contention-profiling", Bool, "", NoEffectYet, "Profile locks."),
+    row(Features, "debug-socket-path", String, "", NoEffectYet, "A Unix socket that serves profiles without authentication."),
+    row(Features, "enable-priority-and-fairness", Bool, "true", NoEffectYet, "Queue requests by priority level and flow."),
+    row(Features, "profiling", Bool, "true", NoEffectYet, "Serve profiles under /debug/pprof."),
+    // Authentication
+    row(Authentication, "anonymous-auth", Bool, "true", Used, "Requests without credentials are system:anonymous instead of being refused."),
+    row(Authentication, "api-audiences", Strings, "", Used, "The audiences that this server's tokens are for. None: the service account issuers."),
+    row(Authentication, "authentication-config", String, "", NoEffectYet, "A file that configures authentication."),
+    row(Authentication, "authentication-token-webhook-cache-ttl", Duration, "2m0s", NoEffectYet, "How long the answers of the token webhook are kept."),
+    row(Authentication, "authentication-token-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the webhook that judges bearer tokens."),
+    row(Authentication, "authentication-token-webhook-version", String, "v1beta1", NoEffectYet, "The API version of the TokenReviews that are sent to the webhook."),
+    row(Authentication, "client-ca-file", String, "", Used, "Client certificates signed by one of these authorities authenticate their common name. Unset: those of the CA in --data-dir."),
+    row(Authentication, "enable-bootstrap-token-auth", Bool, "", NoEffectYet, "Accept bootstrap tokens from secrets in kube-system."),
+    row(Authentication, "oidc-ca-file", String, "", NoEffectYet, "The certificate authority of the OpenID server."),
+    row(Authentication, "oidc-client-id", String, "", NoEffectYet, "The client that OpenID tokens must be for."),
+    row(Authentication, "oidc-groups-claim", String, "", NoEffectYet, "The claim with the user's groups."),
+    row(Authentication, "oidc-groups-prefix", String, "", NoEffectYet, "What is put before every OpenID group."),
+    row(Authentication, "oidc-issuer-url", String, "", NoEffectYet, "The issuer of OpenID tokens."),
+    row(Authentication, "oidc-required-claim", Map, "", NoEffectYet, "A claim=value that OpenID tokens must have. May be repeated."),
+    row(Authentication, "oidc-signing-algs", Strings, "[RS256]", NoEffectYet, "Signature algorithms of OpenID tokens."),
+    row(Authentication, "oidc-username-claim", String, "sub", NoEffectYet, "The claim with the user's name."),
+    row(Authentication, "oidc-username-prefix", String, "", NoEffectYet, "What is put before every OpenID user name."),
+    row(Authentication, "requestheader-allowed-names", Strings, "", Used, "Common names of the client certificates that may name users in headers. None: any."),
+    row(Authentication, "requestheader-client-ca-file", String, "", Used, "The authority of the client certificates that may name users in headers."),
+    row(Authentication, "requestheader-extra-headers-prefix", Strings, "", Used, "Prefixes of the headers with the user's extra attributes."),
+    row(Authentication, "requestheader-group-headers", Strings, "", Used, "Headers with the user's groups."),
+    row(Authentication, "requestheader-uid-headers", Strings, "", Used, "Headers with the user's uid."),
+    row(Authentication, "requestheader-username-headers", Strings, "", Used, "Headers with the user's name."),
+    row(Authentication, "service-account-extend-token-expiration", Bool, "true", NoEffectYet, "Tokens that pods get are valid for a year, to find clients that do not renew them."),
+    row(Authentication, "service-account-issuer", StringArray, "", Used, "The issuer of service account tokens; the first signs, all are accepted. May be repeated."),
+    row(Authentication, "service-account-jwks-uri", String, "", NoEffectYet, "Where clients find the keys of service account tokens."),
+    row(Authentication, "service-account-key-file", StringArray, "", Used, "Keys that service account tokens are checked with, PEM. May be repeated."),
+    row(Authentication, "service-account-lookup", Bool, "true", NoEffectYet, "A service account token is only good while its account exists."),
+    row(Authentication, "service-account-max-token-expiration", Duration, "", NoEffectYet, "The longest validity of a service account token."),
+    row(Authentication, "token-auth-file", String, "", Used, "A CSV file of static tokens: token,user,uid,\"group1,group2\"."),
+    // Authorization
+    row(Authorization, "authorization-config", String, "", NoEffectYet, "A file that configures authorization."),
+    row(Authorization, "authorization-mode", Strings, "", Used, "Who decides, in order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node. Unset: AlwaysAllow."),
+    row(Authorization, "authorization-policy-file", String, "", NoEffectYet, "The policies of the ABAC mode."),
+    row(Authorization, "authorization-webhook-cache-authorized-ttl", Duration, "5m0s", NoEffectYet, "How long a webhook's yes is kept."),
+    row(Authorization, "authorization-webhook-cache-unauthorized-ttl", Duration, "30s", NoEffectYet, "How long a webhook's no is kept."),
+    row(Authorization, "authorization-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the authorization webhook."),
+    row(Authorization, "authorization-webhook-version", String, "v1beta1", NoEffectYet, "The API version of the SubjectAccessReviews that are sent to the webhook."),
+    // API enablement
+    row(ApiEnablement, "runtime-config", Map, "", Used, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
+    // Egress selector
+    row(EgressSelector, "egress-selector-config-file", String, "", NoEffectYet, "Through which proxies outgoing connections go."),
+    // Admission
+    row(Admission, "admission-control", Strings, "", Used, "Deprecated: exactly these admission plugins, in order."),
+    row(Admission, "admission-control-config-file", String, "", NoEffectYet, "A file that configures admission plugins."),
+    row(Admission, "default-not-ready-toleration-seconds", Int, "300", Used, "How long pods tolerate a node that is not ready, unless they say otherwise."),
+    row(Admission, "default-unreachable-toleration-seconds", Int, "300", Used, "How long pods tolerate a node that is unreachable, unless they say otherwise."),
+    row(Admission, "disable-admission-plugins", Strings, "", Used, "Admission plugins to switch off."),
+    row(Admission, "enable-admission-plugins", Strings, "", Used, "Admission plugins to switch on."),
+    // Metrics
+    row(Metrics, "allow-metric-labels", StringToString, "[]", NoEffectYet, "Values that labels of metrics may have; others become \"unexpected\"."),
+    row(Metrics, "allow-metric-labels-manifest", String, "", NoEffectYet, "The same, from a file."),
+    row(Metrics, "disabled-metrics", Strings, "", NoEffectYet, "Metrics to leave out."),
+    row(Metrics, "show-hidden-metrics-for-version", String, "", NoEffectYet, "Show metrics that were hidden since that version."),
+    // Logs
+    row(Logs, "log-flush-frequency", Duration, "5s", NoEffectYet, "How often logs are flushed. Differs: every line is written at once."),
+    row(Logs, "log-json-info-buffer-size", Quantity, "", NoEffectYet, "Upstream's buffer for info messages in JSON."),
+    row(Logs, "log-json-split-stream", Bool, "", NoEffectYet, "In JSON: errors to standard error, the rest to standard output."),
+    row(Logs, "log-text-info-buffer-size", Quantity, "", NoEffectYet, "Upstream's buffer for info messages in text."),
+    row(Logs, "log-text-split-stream", Bool, "", NoEffectYet, "In text: errors to standard error, the rest to standard output."),
+    row(Logs, "logging-format", String, "text", Used, "text or json."),
+    row(Logs, "v", Level, "", Used, "How much to log: 0 (warnings and what matters) to 10."),
+    row(Logs, "vmodule", Pattern, "", Used, "Other levels for some modules: module=level, comma separated."),
+    // Traces
+    row(Traces, "tracing-config-file", String, "", NoEffectYet, "Where traces are sent."),
+    // Misc
+    row(Misc, "aggregator-reject-forwarding-redirect", Bool, "true", Used, "Answer an aggregated server's redirect with an error instead of passing it on."),
+    row(Misc, "allow-privileged", Bool, "", Used, "Accept privileged containers."),
+    row(Misc, "coordinated-leadership-lease-duration", Duration, "15s", NoEffectYet, "The duration of leases under coordinated leader election."),
+    row(Misc, "coordinated-leadership-renew-deadline", Duration, "10s", NoEffectYet, "The renew deadline under coordinated leader election."),
+    row(Misc, "coordinated-leadership-retry-period", Duration, "2s", NoEffectYet, "The retry period under coordinated leader election."),
+    row(Misc, "enable-aggregator-routing", Bool, "", Used, "Send aggregated requests to the endpoints' addresses instead of the service's."),
+    row(Misc, "enable-logs-handler", Bool, "", NoEffectYet, "Deprecated: serve the host's logs."),
+    row(Misc, "endpoint-reconciler-type", String, "lease", NoEffectYet, "Who keeps the addresses of the kubernetes service: lease, master-count or none."),
+    row(Misc, "event-ttl", Duration, "1h0m0s", Used, "How long events are kept."),
+    row(Misc, "kubelet-certificate-authority", String, "", Used, "The certificate authority of the kubelets."),
+    row(Misc, "kubelet-client-certificate", String, "", Used, "The client certificate for kubelets."),
+    row(Misc, "kubelet-client-key", String, "", Used, "The key of the client certificate for kubelets."),
+    row(Misc, "kubelet-preferred-address-types", Strings, "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]", Used, "Which of a node's addresses to use, best first."),
+    row(Misc, "kubelet-timeout", Duration, "5s", Used, "How long a kubelet may take to answer."),
+    row(Misc, "kubernetes-service-node-port", Int, "", NoEffectYet, "The node port of the kubernetes service; 0: it has none."),
+    row(Misc, "max-connection-bytes-per-sec", Int, "", NoEffectYet, "Limits what one user's upgraded connection carries per second; 0: no limit."),
+    row(Misc, "peer-advertise-ip", String, "", NoEffectYet, "The address at which other API servers reach this one."),
+    row(Misc, "peer-advertise-port", String, "", NoEffectYet, "The port at which other API servers reach this one."),
+    row(Misc, "peer-ca-file", String, "", NoEffectYet, "The certificate authority of the other API servers."),
+    row(Misc, "proxy-client-cert-file", String, "", Used, "The client certificate that this server shows aggregated API servers and webhooks. Unset: one of its own."),
+    row(Misc, "proxy-client-key-file", String, "", Used, "The key of that certificate."),
+    row(Misc, "service-account-signing-endpoint", String, "", NoEffectYet, "A socket of an external signer of service account tokens."),
+    row(Misc, "service-account-signing-key-file", String, "", Used, "The key that signs service account tokens, PEM. Unset: one of its own."),
+    row(Misc, "service-cluster-ip-range", String, "", Used, "The network (or two, of different families) that services get their addresses from. Unset: 10.0.0.0/24."),
+    row(Misc, "service-node-port-range", PortRange, "30000-32767", Used, "The ports that services of type NodePort get theirs from."),
+    // Global
+    row(Global, "help", Help, "", Used, "Show this text."),
+    row(Global, "version", Version, "", Used, "Show the version; raw: with its parts."),
+];

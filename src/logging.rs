@@ -1,0 +1,70 @@
+//! Logs go to standard error, as lines of text or as JSON, from tracing's events and spans.
+
+use std::io::IsTerminal as _;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use crate::config::{LogFormat, Logging};
+
+/// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
+const CRATES: [&str; 8] =
+    ["kube_apiserver", "generic_server", "machinery", "storage", "cel", "kube_core", "apiextensions", "aggregator"];
+
+/// Starts logging. A second call changes nothing.
+pub(crate) fn start(logging: &Logging) {
+    let layer = match logging.format {
+        LogFormat::Text => fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_target(false)
+            .boxed(),
+        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
+    };
+    // An error says that somebody else's subscriber is there already (a test's).
+    let _ = tracing_subscriber::registry().with(layer.with_filter(targets(logging))).try_init();
+}
+
+fn targets(logging: &Logging) -> Targets {
+    let libraries = if logging.verbosity >= 9 { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    let own = level(logging.verbosity);
+    let targets = Targets::new().with_default(libraries).with_targets(CRATES.map(|name| (name, own)));
+    targets
+        .with_targets(logging.modules.iter().map(|(module, verbosity)| (module.replace('-', "_"), level(*verbosity))))
+}
+
+/// klog's numbers: 0 to 3 tell operators what happens, 4 and 5 how, 6 and more everything.
+fn level(verbosity: i64) -> LevelFilter {
+    match verbosity {
+        ..=3 => LevelFilter::INFO,
+        4 | 5 => LevelFilter::DEBUG,
+        6.. => LevelFilter::TRACE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn verbosity_and_modules_choose_the_levels() {
+        let check = |verbosity: i64, module: &str, target: &str, level: Level, expect: bool| {
+            let modules: BTreeMap<_, _> =
+                module.split_once('=').map(|(m, v)| (m.to_owned(), v.parse().expect("a level"))).into_iter().collect();
+            let logging = Logging { verbosity, modules, format: LogFormat::Text };
+            assert_eq!(targets(&logging).would_enable(target, &level), expect, "{verbosity} {module} {target} {level}");
+        };
+        check(0, "", "generic_server::serve", Level::INFO, true);
+        check(0, "", "generic_server::serve", Level::DEBUG, false);
+        check(4, "", "generic_server::serve", Level::DEBUG, true);
+        check(6, "", "storage", Level::TRACE, true);
+        check(6, "", "h2", Level::INFO, false);
+        check(9, "", "h2", Level::DEBUG, true);
+        check(0, "storage=6", "storage::embedded", Level::TRACE, true);
+        check(0, "storage=6", "generic_server", Level::DEBUG, false);
+    }
+}

@@ -1,0 +1,118 @@
+//! From the command line to the shutdown, in one page.
+
+use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use generic_server::{
+    Body,
+    serve::{Lifecycle, Listener, Tls, serve},
+};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use crate::{VERSION, config::Config, flags, pki::Pki, plain_io_error};
+
+/// How often certificates of our own are looked at, to be renewed long before they expire.
+const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
+
+/// Runs the server until a signal ends it.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let failed = |error: &dyn std::fmt::Display| {
+        eprintln!("Error: {error}");
+        ExitCode::FAILURE
+    };
+    let flags = match flags::parse(arguments) {
+        Ok(flags) => flags,
+        Err(error) => return failed(&error),
+    };
+    if flags.bool("help") {
+        print!("{}", flags::help());
+        return ExitCode::SUCCESS;
+    }
+    match flags.text("version").as_str() {
+        "" => {}
+        "raw" => {
+            println!("version.Info{{Major:\"1\", Minor:\"36\", GitVersion:\"{VERSION}\"}}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            println!("Kubernetes {VERSION}");
+            return ExitCode::SUCCESS;
+        }
+    }
+    let config = match Config::from_flags(&flags) {
+        Ok(config) => config,
+        Err(error) => return failed(&error),
+    };
+    crate::logging::start(&config.logging);
+    for flag in &config.without_effect {
+        tracing::warn!(flag, "this flag has no effect yet");
+    }
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    match runtime.block_on(run(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // One line: what was attempted, then why it failed.
+        Err(error) => failed(&format!("{error:#}")),
+    }
+}
+
+async fn run(config: Config) -> Result<()> {
+    let pki = Pki::ensure(&config)?;
+    let tls = Tls::load(pki.tls.clone()).context("TLS")?;
+    let bind = &config.serving.bind;
+    let listener = Listener::bind(bind).map_err(|error| {
+        anyhow::anyhow!("cannot listen on {}:{}: {}", bind.address, bind.port, plain_io_error(&error))
+    })?;
+    let port = listener.local_addr().port();
+    let lifecycle = Lifecycle::new(config.serving.shutdown.clone());
+    lifecycle.listen_for_signals().context("cannot listen for signals")?;
+    if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {
+        println!("export KUBECONFIG={}", path.display());
+    }
+    let probe = {
+        let lifecycle = lifecycle.clone();
+        move |request| probes(lifecycle.clone(), request)
+    };
+    let connection = config.serving.connection.clone();
+    let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, probe, lifecycle.clone()));
+    tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
+    tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
+    tracing::info!(version = VERSION, port, "serving");
+    println!("ready");
+    lifecycle.requested().cancelled().await;
+    lifecycle.shutdown().await;
+    serving.await.context("the listener")
+}
+
+async fn probes(lifecycle: Lifecycle, request: Request<Incoming>) -> Response<Body> {
+    let (status, text) = match request.uri().path() {
+        "/readyz" if lifecycle.not_ready().is_cancelled() => (StatusCode::INTERNAL_SERVER_ERROR, "shutting down"),
+        "/livez" | "/readyz" | "/healthz" => (StatusCode::OK, "ok"),
+        _ => (StatusCode::NOT_FOUND, "404 page not found\n"),
+    };
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response
+}
+
+/// Renews the certificates that this server made, and shows the new ones at once.
+async fn renew_certificates(config: Config, tls: Arc<Tls>, lifecycle: Lifecycle) {
+    let config = Arc::new(config);
+    while lifecycle.requested().run_until_cancelled(tokio::time::sleep(RENEW_EVERY)).await.is_some() {
+        let config = Arc::clone(&config);
+        match tokio::task::spawn_blocking(move || Pki::ensure(&config)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot renew certificates"),
+            Err(error) => tracing::warn!(%error, "cannot renew certificates"),
+        }
+        if let Err(error) = tls.reload() {
+            tracing::warn!(%error, "cannot use the renewed certificates");
+        }
+    }
+}
