@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Pattern;
 use crate::{Str, Value};
 
 /// Which definition of the built-in facts table; resolved by [`super::builtin`].
@@ -205,7 +206,7 @@ pub struct Validation {
     /// `minLength`, in code points
     pub min_length: Option<i64>,
     /// `pattern`, in Go's RE2 syntax
-    pub pattern: Option<Str>,
+    pub pattern: Option<Pattern>,
     /// `maxItems`
     pub max_items: Option<i64>,
     /// `minItems`
@@ -234,6 +235,8 @@ pub struct Validation {
     pub external_docs: Option<Value>,
     /// `x-kubernetes-validations`: the rules as written (rule, message, messageExpression, reason, fieldPath, optionalOldSelf)
     pub rules: Vec<Value>,
+    /// `x-kubernetes-list-type: atomic` is written, not merely implied: ratcheting then does not look for items' old values
+    pub written_atomic: bool,
 }
 
 impl Schema {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use self::place::{Place, Step};
 use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
+use crate::meta::{Quantity, TimeForm};
 use crate::{Map, Str, Value};
 
 /// Upstream stops to note unknown members after so many.
@@ -56,8 +57,8 @@ impl Decoder {
             (Shape::String(StringFormat::Plain | StringFormat::Byte), Value::Null) => Ok("".into()),
             (Shape::String(StringFormat::Byte), Value::String(text)) => self.bytes(text),
             (Shape::String(StringFormat::Byte), Value::Array(array)) => self.byte_list(&array, schema, place),
-            (Shape::String(StringFormat::Time), value) => self.time(schema, value, time::Layout::Seconds, place),
-            (Shape::String(StringFormat::MicroTime), value) => self.time(schema, value, time::Layout::Micros, place),
+            (Shape::String(StringFormat::Time), value) => self.time(schema, value, TimeForm::Seconds, place),
+            (Shape::String(StringFormat::MicroTime), value) => self.time(schema, value, TimeForm::Micros, place),
             (Shape::String(StringFormat::Duration), value @ Value::String(_)) => Ok(value),
             (Shape::Integer(format), Value::Int(i)) if fits(*format, i) => Ok(Value::Int(i)),
             (Shape::Integer(_), Value::Null) => Ok(Value::Int(0)),
@@ -228,17 +229,11 @@ impl Decoder {
         Ok(base64::engine::general_purpose::STANDARD.encode(bytes).into())
     }
 
-    fn time(
-        &mut self,
-        schema: &Schema,
-        value: Value,
-        layout: time::Layout,
-        place: &Place<'_>,
-    ) -> Result<Value, DecodeError> {
+    fn time(&mut self, schema: &Schema, value: Value, form: TimeForm, place: &Place<'_>) -> Result<Value, DecodeError> {
         match value {
             Value::Null => Ok(Value::Null),
-            Value::String(text) if time::is_normal(&text, layout) => Ok(Value::String(text)),
-            Value::String(text) => time::normalise(&text, layout).map(Value::from).map_err(DecodeError),
+            Value::String(text) if time::is_normal(&text, form) => Ok(Value::String(text)),
+            Value::String(text) => time::normalise(&text, form).map(Value::from).map_err(DecodeError),
             other => Err(DecodeError(place.type_error(&found(schema, &other), schema))),
         }
     }
@@ -294,7 +289,9 @@ fn found(schema: &Schema, value: &Value) -> String {
 }
 
 fn quantity(value: Value) -> Result<Value, DecodeError> {
-    Ok(value)
+    let quantity = Quantity::from_value(&value).map_err(|e| DecodeError(e.to_string()))?;
+    let text = quantity.text();
+    Ok(if value.as_str() == Some(&text) { value } else { text.into() })
 }
 
 /// The byte at which padded base64 of the standard alphabet goes wrong, as Go counts; `None` if it does not.

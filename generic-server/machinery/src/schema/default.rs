@@ -1,0 +1,148 @@
+//! Static defaults: what a schema says of absent members, as structural schemas apply them.
+
+use super::{Schema, Shape};
+use crate::Value;
+
+/// Sets absent members that have a default, in every object that is there: nested ones, list items, values of maps. A `null`
+/// where the schema is not nullable counts as absent. Nothing is copied when nothing is missing.
+///
+/// Defaults are themselves filled in, as upstream does: the default of a member may be an object with members that have some.
+pub fn apply_defaults(schema: &Schema, value: &mut Value) {
+    if lacks(schema, value) {
+        fill(schema, value);
+    }
+}
+
+/// Removes nulls that are members of objects, where the schema is neither nullable nor (by then) defaulted.
+pub fn drop_nulls(schema: &Schema, value: &mut Value) {
+    if has_nulls(schema, value) {
+        remove_nulls(schema, value);
+    }
+}
+
+/// The default that takes the place of `null`, if any does.
+fn replaces(schema: &Schema) -> bool {
+    !schema.nullable
+}
+
+fn default_of(schema: &Schema) -> Option<&Value> {
+    schema.default.as_ref().filter(|d| !d.is_null())
+}
+
+fn lacks(schema: &Schema, value: &Value) -> bool {
+    match (&schema.resolve().shape, value) {
+        (Shape::Object(object), Value::Object(members)) => {
+            let missing = object.fields.iter().any(|f| {
+                default_of(&f.schema).is_some()
+                    && members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema))
+            });
+            missing
+                || members.iter().any(|(name, v)| match object.field(name) {
+                    Some(field) => lacks(&field.schema, v),
+                    None => object.additional.as_ref().is_some_and(|s| lacks_item(s, v)),
+                })
+        }
+        (Shape::Map(values), Value::Object(members)) => members.values().any(|v| lacks_item(values, v)),
+        (Shape::List(items), Value::Array(array)) => array.iter().any(|v| lacks_item(items, v)),
+        _ => false,
+    }
+}
+
+/// Items and values of maps are there, so that only `null` can stand for one that is missing.
+fn lacks_item(schema: &Schema, value: &Value) -> bool {
+    if value.is_null() { replaces(schema) && default_of(schema).is_some() } else { lacks(schema, value) }
+}
+
+fn fill(schema: &Schema, value: &mut Value) {
+    match (&schema.resolve().shape, value) {
+        (Shape::Object(object), Value::Object(members)) => {
+            let missing: Vec<_> = object
+                .fields
+                .iter()
+                .filter(|f| members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema)))
+                .filter_map(|f| Some((f.name.clone(), default_of(&f.schema)?.clone())))
+                .collect();
+            if !missing.is_empty() {
+                members.extend(missing);
+            }
+            for (name, v) in members.iter_mut() {
+                match object.field(name) {
+                    Some(field) => fill(&field.schema, v),
+                    None => object.additional.iter().for_each(|s| fill_item(s, v)),
+                }
+            }
+        }
+        (Shape::Map(values), Value::Object(members)) => members.iter_mut().for_each(|(_, v)| fill_item(values, v)),
+        (Shape::List(items), value @ Value::Array(_)) => {
+            value.as_array_mut().into_iter().flatten().for_each(|v| fill_item(items, v));
+        }
+        _ => {}
+    }
+}
+
+fn fill_item(schema: &Schema, value: &mut Value) {
+    if value.is_null()
+        && replaces(schema)
+        && let Some(default) = default_of(schema)
+    {
+        *value = default.clone();
+    }
+    fill(schema, value);
+}
+
+fn has_nulls(schema: &Schema, value: &Value) -> bool {
+    let member = |s: &Schema, v: &Value| if v.is_null() { replaces(s) } else { has_nulls(s, v) };
+    match (&schema.resolve().shape, value) {
+        (Shape::Object(object), Value::Object(members)) => members.iter().any(|(name, v)| match object.field(name) {
+            Some(field) => member(&field.schema, v),
+            None => object.additional.as_ref().is_some_and(|s| member(s, v)),
+        }),
+        (Shape::Map(values), Value::Object(members)) => members.values().any(|v| member(values, v)),
+        (Shape::List(items), Value::Array(array)) => array.iter().any(|v| has_nulls(items, v)),
+        _ => false,
+    }
+}
+
+fn remove_nulls(schema: &Schema, value: &mut Value) {
+    match (&schema.resolve().shape, value) {
+        (Shape::Object(object), Value::Object(members)) => {
+            let of = |name: &str| object.field(name).map(|f| &f.schema).or(object.additional.as_deref());
+            members.retain(|name, v| !(v.is_null() && of(name).is_some_and(replaces)));
+            for (name, v) in members.iter_mut() {
+                if let Some(schema) = of(name) {
+                    remove_nulls(schema, v);
+                }
+            }
+        }
+        (Shape::Map(values), Value::Object(members)) => {
+            members.retain(|_, v| !(v.is_null() && replaces(values)));
+            members.iter_mut().for_each(|(_, v)| remove_nulls(values, v));
+        }
+        (Shape::List(items), value @ Value::Array(_)) => {
+            value.as_array_mut().into_iter().flatten().for_each(|v| remove_nulls(items, v));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::json;
+    use crate::schema::builtin;
+
+    #[test]
+    fn builtins_get_the_tables_defaults() {
+        let service = builtin::schema_of("", "v1", "Service").expect("Service");
+        let mut value = json::decode(br#"{"spec":{"ports":[{"port":1},{"port":2,"protocol":"UDP"}]}}"#).expect("JSON");
+        apply_defaults(service, &mut value);
+        let protocols: Vec<_> = value
+            .at(&["spec", "ports"])
+            .and_then(Value::as_array)
+            .expect("ports")
+            .iter()
+            .map(|p| p.str_at(&["protocol"]))
+            .collect();
+        assert_eq!(protocols, [Some("TCP"), Some("UDP")]);
+    }
+}

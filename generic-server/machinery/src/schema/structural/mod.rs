@@ -1,0 +1,161 @@
+//! Structural schemas: a CRD version's `openAPIV3Schema` as a [`Schema`].
+
+use std::sync::Arc;
+
+use super::{Field, IntFormat, ListType, Object, Pattern, Schema, Shape, StringFormat, Validation};
+use crate::{Str, Value};
+
+/// Reads an `openAPIV3Schema` as the API holds it (decoded as JSONSchemaProps). What is not structural is read as far as it
+/// makes sense; titles, descriptions and the like stay in the document.
+pub fn parse(props: &Value) -> Schema {
+    node(props, false)
+}
+
+/// Reads a node; `nested` ones (in `allOf`, `anyOf`, `oneOf`, `not`) only validate, and have no type of their own.
+fn node(props: &Value, nested: bool) -> Schema {
+    let type_name = props.str_at(&["type"]).unwrap_or_default();
+    let flag = |key: &str| props.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let int_or_string = flag("x-kubernetes-int-or-string");
+    let shape = if int_or_string { Shape::IntOrString } else { shape(props, type_name, nested) };
+    let listed = props.str_at(&["x-kubernetes-list-type"]);
+    Schema {
+        nullable: flag("nullable"),
+        default: props.get("default").filter(|d| !d.is_null()).cloned(),
+        enumeration: list(props, "enum").to_vec(),
+        list_type: match listed {
+            Some("set") => ListType::Set,
+            Some("map") => ListType::Map(strings(props, "x-kubernetes-list-map-keys")),
+            _ => ListType::Atomic,
+        },
+        atomic: props.str_at(&["x-kubernetes-map-type"]) == Some("atomic"),
+        preserve_unknown_fields: flag("x-kubernetes-preserve-unknown-fields"),
+        embedded_resource: flag("x-kubernetes-embedded-resource"),
+        validation: validation(props, type_name, nested),
+        ..Schema::of(shape)
+    }
+}
+
+fn list<'a>(props: &'a Value, key: &str) -> &'a [Value] {
+    props.get(key).and_then(Value::as_array).unwrap_or_default()
+}
+
+fn strings(props: &Value, key: &str) -> Vec<Str> {
+    list(props, key).iter().filter_map(|s| s.as_shared_str().cloned()).collect()
+}
+
+fn shape(props: &Value, type_name: &str, nested: bool) -> Shape {
+    let properties = props.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty());
+    let additional = match props.get("additionalProperties") {
+        Some(Value::Bool(true)) => Some(Schema::default()),
+        Some(schema @ Value::Object(_)) => Some(node(schema, nested)),
+        _ => None,
+    };
+    let items = props.get("items").filter(|i| i.as_object().is_some());
+    match type_name {
+        "object" => {}
+        "array" => return Shape::List(Arc::new(items.map_or_else(Schema::default, |i| node(i, nested)))),
+        "string" => return Shape::String(StringFormat::Plain),
+        "integer" => return Shape::Integer(IntFormat::Int64),
+        "number" => return Shape::Number,
+        "boolean" => return Shape::Boolean,
+        _ if properties.is_some() || additional.is_some() => {}
+        _ => return items.map_or(Shape::Any, |i| Shape::List(Arc::new(node(i, nested)))),
+    }
+    let Some(properties) = properties else {
+        return additional.map_or_else(|| Shape::Object(Arc::default()), |s| Shape::Map(Arc::new(s)));
+    };
+    let required = list(props, "required");
+    let fields = properties.iter().map(|(name, schema)| Field {
+        name: name.clone(),
+        schema: node(schema, nested),
+        required: required.iter().any(|r| r.as_str() == Some(name)),
+        ..Field::default()
+    });
+    Shape::Object(Arc::new(Object {
+        fields: fields.collect(),
+        additional: additional.map(Arc::new),
+        ..Object::default()
+    }))
+}
+
+/// The members that only restrict values; none if there are none, so that plain nodes stay small.
+fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Validation>> {
+    const RESTRICTING: [&str; 20] = [
+        "allOf",
+        "anyOf",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "not",
+        "oneOf",
+        "pattern",
+        "required",
+        "uniqueItems",
+        "x-kubernetes-validations",
+    ];
+    let written_atomic = props.str_at(&["x-kubernetes-list-type"]) == Some("atomic");
+    if !nested && !written_atomic && !RESTRICTING.iter().any(|key| props.get(key).is_some()) {
+        return None;
+    }
+    let number = |key: &str| props.get(key).and_then(Value::as_f64);
+    let count = |key: &str| props.get(key).and_then(Value::as_i64);
+    let flag = |key: &str| props.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let nodes = |key: &str| list(props, key).iter().map(|s| node(s, true)).collect();
+    Some(Box::new(Validation {
+        type_name: type_name.into(),
+        format: props.get("format").and_then(Value::as_shared_str).filter(|f| !f.is_empty()).cloned(),
+        maximum: number("maximum"),
+        exclusive_maximum: flag("exclusiveMaximum"),
+        minimum: number("minimum"),
+        exclusive_minimum: flag("exclusiveMinimum"),
+        max_length: count("maxLength"),
+        min_length: count("minLength"),
+        pattern: props
+            .get("pattern")
+            .and_then(Value::as_shared_str)
+            .filter(|p| !p.is_empty())
+            .cloned()
+            .map(Pattern::new),
+        max_items: count("maxItems"),
+        min_items: count("minItems"),
+        unique_items: flag("uniqueItems"),
+        multiple_of: number("multipleOf"),
+        max_properties: count("maxProperties"),
+        min_properties: count("minProperties"),
+        required: strings(props, "required"),
+        all_of: nodes("allOf"),
+        one_of: nodes("oneOf"),
+        any_of: nodes("anyOf"),
+        not: props.get("not").filter(|n| n.as_object().is_some()).map(|n| Box::new(node(n, true))),
+        rules: list(props, "x-kubernetes-validations").to_vec(),
+        written_atomic,
+        ..Validation::default()
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::json;
+
+    #[test]
+    fn plain_nodes_stay_plain() {
+        let text = br#"{"type":"object","properties":{"a":{"type":"string","description":"d"},"b":{"x-kubernetes-int-or-string":true,"maximum":3}}}"#;
+        let schema = parse(&json::decode(text).expect("JSON"));
+        let object = schema.as_object().expect("an object");
+        let a = object.field("a").expect("a");
+        assert!(a.schema.validation.is_none() && matches!(a.schema.shape, Shape::String(_)));
+        let b = object.field("b").expect("b");
+        assert!(matches!(b.schema.shape, Shape::IntOrString));
+        assert_eq!(b.schema.validation.as_ref().and_then(|v| v.maximum), Some(3.0));
+    }
+}
