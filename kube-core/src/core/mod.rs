@@ -83,7 +83,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .short(&["sa"])
             .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
         V1.namespaced("services", "Service", "0/CO1lhkEBI=")
-            .strategy(Rules::STATUS.create_on_update().names(names::name_is_dns1035_label))
+            .strategy(Rules::STATUS.create_on_update().names(names::name_is_dns_label))
             .short(&["svc"])
             .category("all")
             .path("services/specs")

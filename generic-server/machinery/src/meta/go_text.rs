@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::Value;
-use crate::value::write_float;
+use crate::{Value, codec};
 
 /// Text as Go's `%q` prints it: in double quotes, with Go's escapes for control and unprintable characters.
 pub fn quote(text: &str) -> String {
@@ -69,61 +68,7 @@ pub fn float(f: f64) -> String {
 
 /// JSON as Go's json.Marshal writes it: compact, keys sorted, `<`, `>`, `&`, U+2028 and U+2029 escaped.
 pub fn json(value: &Value) -> String {
-    let mut out = Vec::new();
-    write_json(&mut out, value);
-    String::from_utf8(out).expect("only text is written")
-}
-
-fn write_json(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
-        Value::Int(i) => out.extend_from_slice(itoa::Buffer::new().format(*i).as_bytes()),
-        Value::Float(f) => write_float(out, *f),
-        Value::String(s) => write_json_string(out, s),
-        Value::Array(items) => {
-            out.push(b'[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_json(out, item);
-            }
-            out.push(b']');
-        }
-        Value::Object(members) => {
-            out.push(b'{');
-            for (i, (key, member)) in members.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_json_string(out, key);
-                out.push(b':');
-                write_json(out, member);
-            }
-            out.push(b'}');
-        }
-    }
-}
-
-fn write_json_string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    for c in text.chars() {
-        match c {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\x08' => out.extend_from_slice(b"\\b"),
-            '\x0c' => out.extend_from_slice(b"\\f"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
-            '\0'..='\x1f' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                out.extend_from_slice(format!("\\u{:04x}", c as u32).as_bytes());
-            }
-            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-        }
-    }
-    out.push(b'"');
+    String::from_utf8(codec::json::encode(value)).expect("JSON text is UTF-8")
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ pub fn wildcard_dns1123_subdomain(text: &str) -> Vec<String> {
     out
 }
 
-/// A label of DNS by RFC 1035, of at most 63 bytes, that starts with a letter: what services are called.
+/// A label of DNS by RFC 1035, of at most 63 bytes, that starts with a letter.
 pub fn dns1035_label(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     if text.len() > 63 {
@@ -357,12 +357,12 @@ pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     unmasked(name, prefix, dns1123_subdomain)
 }
 
-/// The [`NameRule`] of namespaces and the like.
+/// The [`NameRule`] of namespaces, services and the like.
 pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
     unmasked(name, prefix, dns1123_label)
 }
 
-/// The [`NameRule`] of services.
+/// The [`NameRule`] of names that must start with a letter.
 pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     unmasked(name, prefix, dns1035_label)
 }
