@@ -57,6 +57,8 @@ impl<F: Fn(&Object) -> bool + Send + Sync + 'static> Filter for F {
     }
 }
 
+type Frames = Vec<(FormId, EventType, Bytes)>;
+
 /// One change of one key.
 pub struct Change {
     pub(super) revision: Revision,
@@ -66,8 +68,8 @@ pub struct Change {
     pub(super) previous: Option<Entry>,
     /// The previous object with this change's revision: what DELETED shows.
     departed: OnceLock<Arc<Object>>,
-    /// Encoded watch frames, one for all watchers that want the same; dropped when the change is no longer hot.
-    frames: Mutex<Vec<(FormId, EventType, Bytes)>>,
+    /// Encoded watch frames, one for all watchers that want the same; `None` once the change is no longer hot.
+    frames: Mutex<Option<Frames>>,
 }
 
 impl Change {
@@ -78,7 +80,7 @@ impl Change {
         current: Option<Entry>,
         previous: Option<Entry>,
     ) -> Self {
-        Change { revision, at, key, current, previous, departed: OnceLock::new(), frames: Mutex::default() }
+        Change { revision, at, key, current, previous, departed: OnceLock::new(), frames: Mutex::new(Some(Vec::new())) }
     }
 
     /// How a watcher sees it whose selection is `selects`: entering is ADDED, leaving is DELETED with the last selected
@@ -106,6 +108,10 @@ impl Change {
     ) -> Result<Bytes, E> {
         // The lock is held while encoding: whoever comes meanwhile wants just that frame.
         let mut frames = self.frames.lock();
+        let Some(frames) = &mut *frames else {
+            drop(frames);
+            return encode();
+        };
         if let Some((_, _, frame)) = frames.iter().find(|(f, k, _)| (*f, *k) == (form, kind)) {
             return Ok(frame.clone());
         }
@@ -116,12 +122,18 @@ impl Change {
 
     /// Drops the encoded frames: few watchers are so far behind, they encode anew.
     pub(super) fn cool(&self) {
-        *self.frames.lock() = Vec::new();
+        *self.frames.lock() = None;
     }
 
-    /// Bytes that only the window keeps alive.
+    /// Bytes that only the window keeps alive: the previous object, and its copy that a DELETED shows.
     pub(super) fn weight(&self) -> usize {
-        self.previous.as_ref().map_or(0, Entry::size)
+        let copies = if self.current.is_some() { 1 } else { 2 };
+        copies * self.previous.as_ref().map_or(0, Entry::size)
+    }
+
+    /// Bytes of a frame, roughly.
+    pub(super) fn frame_size(&self) -> usize {
+        self.current.as_ref().or(self.previous.as_ref()).map_or(0, Entry::size)
     }
 }
 

@@ -17,7 +17,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const FINE_AFTER: Duration = Duration::from_secs(30);
 
 /// Runs until it is aborted or the store is closed.
-pub(super) async fn keep(store: Arc<dyn Store>, shared: Arc<Shared>) {
+pub(super) async fn run(store: Arc<dyn Store>, shared: Arc<Shared>) {
+    tokio::select! {
+        () = keep(store, shared.clone()) => {}
+        () = shared.wake_many() => {}
+    }
+}
+
+async fn keep(store: Arc<dyn Store>, shared: Arc<Shared>) {
     let mut pause = SHORTEST_PAUSE;
     let mut listed = false;
     loop {

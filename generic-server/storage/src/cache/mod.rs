@@ -18,20 +18,26 @@ mod object;
 mod reader;
 mod snapshot;
 mod sync;
+mod texts;
 mod wait;
 mod watcher;
 mod window;
 mod writer;
 
 #[cfg(test)]
+#[cfg(feature = "shuttle")]
+mod interleavings;
+#[cfg(test)]
+#[cfg(not(feature = "shuttle"))]
 mod tests;
 
 pub use change::{Change, EventType, Everything, Filter, WatchEvent};
 pub use forms::FormId;
 pub use metrics::Metrics;
-pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Labels, Object};
+pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Object};
 pub use reader::{Cache, CacheError, ReadAt};
 pub use snapshot::Snapshot;
+pub use texts::{Fields, Labels};
 pub use watcher::{Scope, Start, WatchEnd, WatchOptions, Watcher};
 pub use window::WindowLimits;
 

@@ -3,9 +3,11 @@
 use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use machinery::Str;
 
-use super::forms::Forms;
+use super::{
+    forms::Forms,
+    texts::{Fields, Labels},
+};
 use crate::Revision;
 
 /// Turns stored bytes into what is served. Implemented by the server, which knows schemas and encryption.
@@ -26,50 +28,13 @@ pub struct Decoded {
     /// metadata.labels.
     pub labels: Labels,
     /// The values of the resource's selectable fields, in the order that the resource's table gives them.
-    pub fields: Box<[Str]>,
+    pub fields: Fields,
 }
 
 /// Why a stored value cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct DecodeError(pub String);
-
-/// Labels: few, sorted, compact.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(Box<[(Str, Str)]>);
-
-impl Labels {
-    /// The value of a label.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok().map(|i| self.0[i].1.as_str())
-    }
-
-    /// All labels, by key.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl FromIterator<(Str, Str)> for Labels {
-    /// Of a key that comes twice the last value stays, as JSON readers have it.
-    fn from_iter<I: IntoIterator<Item = (Str, Str)>>(iter: I) -> Self {
-        let mut all: Vec<_> = iter.into_iter().collect();
-        all.reverse();
-        all.sort_by(|a, b| a.0.cmp(&b.0));
-        all.dedup_by(|later, first| later.0 == first.0);
-        Labels(all.into_boxed_slice())
-    }
-}
 
 /// One object at one revision. Immutable; shared by snapshots, events and watchers.
 pub struct Object {
@@ -78,7 +43,7 @@ pub struct Object {
     create_revision: Revision,
     bytes: Bytes,
     labels: Labels,
-    fields: Box<[Str]>,
+    fields: Fields,
     /// Where the name starts in the key; the namespace is the segment before it.
     name_at: u32,
     namespace_at: Option<u32>,
@@ -149,13 +114,13 @@ impl Object {
     }
 
     /// The values of the resource's selectable fields, in the order of the resource's table.
-    pub fn fields(&self) -> &[Str] {
+    pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
     /// One selectable field; empty when the table has no such row.
     pub fn field(&self, index: usize) -> &str {
-        self.fields.get(index).map_or("", Str::as_str)
+        self.fields.get(index).unwrap_or_default()
     }
 
     /// The same object with another resourceVersion: what a DELETED event shows.
@@ -284,13 +249,5 @@ mod tests {
         let decoded = Decoded { bytes: Bytes::from_static(b"{}"), version_at: 5..9, ..Decoded::default() };
         let o = Object::new("/r/a".into(), 7, 3, false, decoded);
         assert_eq!(&o.at_revision(8).bytes()[..], b"{}");
-    }
-
-    #[test]
-    fn labels_are_found_and_the_last_of_two_wins() {
-        let labels: Labels =
-            [("b", "1"), ("a", "2"), ("b", "3")].map(|(k, v)| (k.into(), v.into())).into_iter().collect();
-        assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
-        assert_eq!((labels.get("b"), labels.get("c"), labels.len()), (Some("3"), None, 2));
     }
 }

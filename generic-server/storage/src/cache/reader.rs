@@ -86,7 +86,7 @@ impl Cache {
     /// serves. Must be called within a tokio runtime.
     pub fn start(store: Arc<dyn Store>, prefix: String, decode: Arc<dyn Decode>, options: Options) -> Arc<Cache> {
         let shared = Arc::new(Shared::new(prefix, decode, options));
-        let keeper = tokio::spawn(keeper::keep(store.clone(), shared.clone())).abort_handle();
+        let keeper = tokio::spawn(keeper::run(store.clone(), shared.clone())).abort_handle();
         Arc::new(Cache { shared, store, keeper, past: Mutex::default(), past_reads: Semaphore::new(1) })
     }
 

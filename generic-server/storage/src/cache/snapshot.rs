@@ -58,7 +58,9 @@ impl Tree {
 
 impl Index {
     fn change(&mut self, key: &Arc<str>, previous: Option<&Entry>, entry: Option<&Entry>) {
-        let value = |e: Option<&Entry>| e.and_then(Entry::object).and_then(|o| o.fields().get(self.field).cloned());
+        let value = |e: Option<&Entry>| -> Option<Str> {
+            e.and_then(Entry::object).and_then(|o| o.fields().get(self.field)).map(Str::from)
+        };
         let (old, new) = (value(previous), value(entry));
         if let Some(old) = old
             && new.as_ref() != Some(&old)
@@ -152,7 +154,7 @@ mod tests {
     use crate::cache::Decoded;
 
     fn object(key: &str, node: &str) -> Entry {
-        let decoded = Decoded { bytes: "{}".into(), fields: Box::new([node.into()]), ..Decoded::default() };
+        let decoded = Decoded { bytes: "{}".into(), fields: [node].into_iter().collect(), ..Decoded::default() };
         Entry::Object(Arc::new(Object::new(key.into(), 1, 1, true, decoded)))
     }
 

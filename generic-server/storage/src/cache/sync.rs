@@ -7,7 +7,8 @@ use std::sync as imp;
 #[cfg(feature = "shuttle")]
 use shuttle::sync as imp;
 
-pub(super) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+pub(super) use imp::atomic::{AtomicUsize, Ordering};
+use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// A mutex that a panic elsewhere does not poison: what it guards is consistent between any two statements.
 #[derive(Debug, Default)]

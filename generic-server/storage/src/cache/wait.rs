@@ -1,11 +1,8 @@
 //! Who waits for the next change: a slot for each watcher, so that one that leaves takes its waker along.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    task::Waker,
-};
+use std::task::Waker;
 
-use super::sync::Mutex;
+use super::sync::{AtomicUsize, Mutex, Ordering};
 
 /// A list of waiting tasks.
 ///

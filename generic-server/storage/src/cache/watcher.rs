@@ -245,7 +245,7 @@ impl Watcher {
         let scope = &self.seat.log.scope;
         let by_field = matches!(scope, window::Scope::Field(..));
         let in_scope = |object: &Object| match scope {
-            window::Scope::Field(field, value) => object.fields().get(*field) == Some(value),
+            window::Scope::Field(field, value) => object.fields().get(*field) == Some(value.as_str()),
             _ => true,
         };
         let (kind, object) = match by_field {
@@ -258,7 +258,7 @@ impl Watcher {
     fn read_more(&mut self, cx: &mut Context<'_>) -> More {
         // What is complete now; a log read after this that has no more has told all of it.
         let complete = self.cache.revision();
-        match self.read() {
+        match self.seat.read(BATCH, &mut self.batch) {
             Found::Read(0) => {}
             found => return self.found(found),
         }
@@ -267,14 +267,8 @@ impl Watcher {
             self.after = complete;
             return More::Event(WatchEvent::Bookmark { revision: complete, initial_events_end: false });
         }
-        self.seat.log.waiters.register(self.seat.slot, cx.waker());
-        // What came before the registration woke nobody.
-        let found = self.read();
+        let found = self.seat.read_or_wait(BATCH, &mut self.batch, cx);
         self.found(found)
-    }
-
-    fn read(&mut self) -> Found {
-        self.seat.log.read(&mut self.seat.position, BATCH, &mut self.batch)
     }
 
     fn found(&self, found: Found) -> More {

@@ -6,20 +6,25 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
+    task::Context,
     time::{Duration, Instant},
 };
 
 use machinery::Str;
 
-use super::{change::Change, object::Entry, sync::RwLock, wait::WaitList};
+use super::{
+    change::Change,
+    object::Entry,
+    sync::{AtomicUsize, Ordering, RwLock},
+    wait::WaitList,
+};
 use crate::Revision;
 
-/// Newest changes whose encoded frames are kept.
+/// So many of the newest changes keep their encoded frames …
 const HOT: usize = 256;
+/// … as long as the frames do not take more bytes than this (in one form).
+const HOT_BYTES: usize = 4 << 20;
 
 /// How much history the window keeps.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +69,7 @@ impl Scope {
             Scope::Parent(parent) => parent_of(key) == &**parent,
             Scope::Key(k) => key == &**k,
             Scope::Field(field, value) => {
-                entry.and_then(Entry::object).is_some_and(|o| o.fields().get(*field) == Some(value))
+                entry.and_then(Entry::object).is_some_and(|o| o.fields().get(*field) == Some(value.as_str()))
             }
         }
     }
@@ -113,7 +118,7 @@ impl Log {
     }
 
     /// Reads up to `limit` changes from `position` on, which moves along.
-    pub(super) fn read(&self, position: &mut u64, limit: usize, into: &mut VecDeque<Arc<Change>>) -> Found {
+    fn read(&self, position: &mut u64, limit: usize, into: &mut VecDeque<Arc<Change>>) -> Found {
         let changes = self.changes.read();
         if *position < changes.first {
             return if changes.ended { Found::Ended } else { Found::Behind };
@@ -163,6 +168,9 @@ struct Logs {
     floor: Revision,
     /// [`Change::weight`] of all in `main`.
     weight: usize,
+    /// How many of the newest keep their frames, and how large these are.
+    hot: usize,
+    hot_bytes: usize,
 }
 
 impl Logs {
@@ -174,6 +182,8 @@ impl Logs {
             by_field: HashMap::new(),
             floor,
             weight: 0,
+            hot: 0,
+            hot_bytes: 0,
         }
     }
 
@@ -225,14 +235,34 @@ impl Logs {
         self.by_parent.get(parent_of(&change.key)).into_iter().for_each(&mut visit);
         self.by_key.get(&change.key).into_iter().for_each(&mut visit);
         for (field, values) in &self.by_field {
-            let value =
-                |e: &Option<Entry>| e.as_ref().and_then(Entry::object).and_then(|o| o.fields().get(*field).cloned());
+            let value = |e: &'_ Option<Entry>| -> Option<Str> {
+                e.as_ref().and_then(Entry::object).and_then(|o| o.fields().get(*field)).map(Str::from)
+            };
             let (old, new) = (value(&change.previous), value(&change.current));
             if old != new {
                 old.and_then(|v| values.get(&v)).into_iter().for_each(&mut visit);
             }
             new.and_then(|v| values.get(&v)).into_iter().for_each(&mut visit);
         }
+    }
+}
+
+impl Seat {
+    /// Reads up to `limit` changes, without waiting.
+    pub(super) fn read(&mut self, limit: usize, into: &mut VecDeque<Arc<Change>>) -> Found {
+        self.log.read(&mut self.position, limit, into)
+    }
+
+    /// Reads; if there is nothing the task is woken at the next change.
+    pub(super) fn read_or_wait(
+        &mut self,
+        limit: usize,
+        into: &mut VecDeque<Arc<Change>>,
+        cx: &mut Context<'_>,
+    ) -> Found {
+        self.log.waiters.register(self.slot, cx.waker());
+        // After registering: what came before it woke nobody.
+        self.read(limit, into)
     }
 }
 
@@ -245,8 +275,8 @@ pub(super) struct Window {
 /// A reader's place in a log. Give it back with [`Window::leave`].
 pub(super) struct Seat {
     pub(super) log: Arc<Log>,
-    pub(super) position: u64,
-    pub(super) slot: usize,
+    position: u64,
+    slot: usize,
 }
 
 impl Window {
@@ -277,8 +307,11 @@ impl Window {
             for change in changes {
                 logs.weight += change.weight();
                 main.list.push_back(change.clone());
-                if let Some(i) = main.list.len().checked_sub(HOT + 1) {
-                    main.list[i].cool();
+                (logs.hot, logs.hot_bytes) = (logs.hot + 1, logs.hot_bytes + change.frame_size());
+                while logs.hot > HOT || (logs.hot > 1 && logs.hot_bytes > HOT_BYTES) {
+                    let coolest = &main.list[main.list.len() - logs.hot];
+                    coolest.cool();
+                    (logs.hot, logs.hot_bytes) = (logs.hot - 1, logs.hot_bytes - coolest.frame_size());
                 }
             }
             while let Some(oldest) = self.excess(&main.list, logs.weight) {
@@ -286,6 +319,9 @@ impl Window {
                     let Some(change) = main.list.pop_front() else { break };
                     main.first += 1;
                     logs.weight -= change.weight();
+                    if logs.hot > main.list.len() {
+                        (logs.hot, logs.hot_bytes) = (logs.hot - 1, logs.hot_bytes - change.frame_size());
+                    }
                     dropped.push(change);
                 }
                 logs.floor = main.list.front().map_or(oldest, |next| next.revision - 1).max(logs.floor);
@@ -376,7 +412,7 @@ impl Window {
     }
 
     /// How many logs there are.
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "shuttle")))]
     pub(super) fn logs(&self) -> usize {
         self.logs.read().all().count()
     }

@@ -22,6 +22,9 @@ use super::{
 };
 use crate::{Error, Event, KeyValue, Revision, Sink};
 
+/// So many tasks are woken on the store's own thread.
+const FEW: usize = if cfg!(feature = "shuttle") { 1 } else { 16 };
+
 /// Where a cache stands with its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -48,6 +51,9 @@ pub(super) struct Shared {
     pub(super) phase: watch::Sender<Phase>,
     pub(super) forms: FormBudget,
     pub(super) counters: Counters,
+    /// Logs with news for many.
+    to_wake: Mutex<Vec<Arc<Log>>>,
+    many: Notify,
     /// Held while publishing. The number tells the feed in charge from those that were replaced.
     writer: Mutex<u64>,
 }
@@ -64,6 +70,8 @@ impl Shared {
             phase: watch::Sender::new(Phase::Starting),
             forms: FormBudget::new(options.form_bytes),
             counters: Counters::default(),
+            to_wake: Mutex::default(),
+            many: Notify::new(),
             writer: Mutex::new(0),
             options,
         }
@@ -78,7 +86,7 @@ impl Shared {
         *feed += 1;
         let ended = self.window.reset(snapshot.revision());
         self.publish(snapshot);
-        self.wake(&ended);
+        self.wake(ended);
     }
 
     /// A feed for a new watch on the store; earlier ones are ignored from now on.
@@ -93,8 +101,9 @@ impl Shared {
         let mut feed = self.writer.lock();
         *feed += 1;
         self.phase.send_replace(Phase::Stopped);
-        let ended = self.window.reset(Revision::MAX);
-        self.wake(&ended);
+        // Nobody wakes the many any more.
+        self.wake_now(&self.window.reset(Revision::MAX));
+        self.wake_now(&std::mem::take(&mut *self.to_wake.lock()));
     }
 
     /// Decodes a stored value; what cannot be decoded becomes an entry that says so.
@@ -151,7 +160,7 @@ impl Shared {
         self.counters.changes.add(changes.len());
         let news = self.window.append(&changes);
         self.publish(Snapshot::new(revision, Arc::new(tree)));
-        self.wake(&news);
+        self.wake(news);
     }
 
     fn publish(&self, snapshot: Snapshot) {
@@ -159,9 +168,33 @@ impl Shared {
         self.fresh.notify_waiters();
     }
 
-    fn wake(&self, logs: &[Arc<Log>]) {
-        let woken = logs.iter().map(|log| log.waiters.wake()).sum();
-        self.counters.wakeups.add(woken);
+    /// Wakes who waits for these logs: a few at once, many by [`Shared::wake_many`], for the store is waiting.
+    fn wake(&self, logs: Vec<Arc<Log>>) {
+        let waiting: usize = logs.iter().map(|log| log.waiters.waiting()).sum();
+        if waiting <= FEW {
+            return self.wake_now(&logs);
+        }
+        let mut to_wake = self.to_wake.lock();
+        for log in logs {
+            if !to_wake.iter().any(|l| Arc::ptr_eq(l, &log)) {
+                to_wake.push(log);
+            }
+        }
+        drop(to_wake);
+        self.many.notify_one();
+    }
+
+    /// Wakes the many, apart from the store's thread; changes that come meanwhile need no wake of their own.
+    pub(super) async fn wake_many(&self) {
+        loop {
+            self.many.notified().await;
+            let logs = std::mem::take(&mut *self.to_wake.lock());
+            self.wake_now(&logs);
+        }
+    }
+
+    fn wake_now(&self, logs: &[Arc<Log>]) {
+        self.counters.wakeups.add(logs.iter().map(|log| log.waiters.wake()).sum());
     }
 }
 

@@ -31,8 +31,8 @@ impl Decode for Words {
         Ok(Decoded {
             bytes: bytes.into(),
             version_at: head.len()..head.len() + digits.len(),
-            labels: [("l".into(), label.into())].into_iter().collect(),
-            fields: Box::new([field.into()]),
+            labels: [("l", label)].into_iter().collect(),
+            fields: [field].into_iter().collect(),
         })
     }
 }

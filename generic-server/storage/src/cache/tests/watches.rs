@@ -257,3 +257,58 @@ async fn dropped_watchers_leave_nothing_behind() {
     assert_eq!((cache.metrics().watchers, cache.metrics().wakeups), (0, 0));
     assert_eq!(cache.shared.window.logs(), 1);
 }
+
+#[tokio::test]
+async fn many_watchers_are_woken_apart_from_the_write() {
+    let (store, cache) = memory_and_cache().await;
+    let mut tasks = Vec::new();
+    for _ in 0..50 {
+        let mut watcher = cache.watch(Start::Now, all()).await.unwrap();
+        tasks.push(tokio::spawn(async move { show_event(&watcher.next().await.unwrap().unwrap()) }));
+    }
+    tokio::task::yield_now().await;
+    let revision = put(&*store, "a/x", "l f 1").await;
+    assert_eq!(cache.metrics().wakeups, 0);
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), format!("A a/x=1@{revision}"));
+    }
+    assert_eq!(cache.metrics().wakeups, 50);
+}
+
+#[tokio::test]
+async fn stopping_ends_watchers_however_many() {
+    let (_store, cache) = memory_and_cache().await;
+    let mut tasks = Vec::new();
+    for _ in 0..50 {
+        let mut watcher = cache.watch(Start::Now, all()).await.unwrap();
+        tasks.push(tokio::spawn(async move { watcher.next().await.unwrap().unwrap_err() }));
+    }
+    tokio::task::yield_now().await;
+    cache.stop();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), WatchEnd::Stopped);
+    }
+}
+
+#[tokio::test]
+async fn frames_are_shared_while_they_are_hot_and_not_kept_beyond() {
+    let (store, cache) = memory_and_cache().await;
+    let mut watchers = Vec::new();
+    for _ in 0..2 {
+        watchers.push(cache.watch(Start::Now, all()).await.unwrap());
+    }
+    let big = "x".repeat(1_000_000);
+    for i in 0..8 {
+        put(&*store, &format!("a/{i}"), &format!("l f {big}")).await;
+    }
+    let mut shared = Vec::new();
+    for _ in 0..8 {
+        let mut frames = Vec::new();
+        for watcher in &mut watchers {
+            frames.push(watcher.next().await.unwrap().unwrap().json_frame(|_, _| panic!("no bookmark")));
+        }
+        assert_eq!(frames[0], frames[1]);
+        shared.push(frames[0].as_ptr() == frames[1].as_ptr());
+    }
+    assert_eq!(shared, [false, false, false, false, true, true, true, true], "4 MiB are hot");
+}
