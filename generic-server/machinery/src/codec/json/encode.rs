@@ -172,6 +172,15 @@ mod tests {
     }
 
     #[test]
+    fn the_deepest_values_are_written() {
+        let text = "[".repeat(super::super::MAX_DEPTH) + &"]".repeat(super::super::MAX_DEPTH);
+        let value = super::super::decode(text.as_bytes()).expect("JSON");
+        assert_eq!(encode(&value), text.as_bytes());
+        assert!(encode_pretty(&value).len() > text.len());
+        assert!(!crate::codec::yaml::encode(&value).is_empty());
+    }
+
+    #[test]
     fn pretty_text_is_indented() {
         let value =
             object! {"a" => array![], "b" => object! {"c" => array![1, object! {"d" => "e"}]}, "f" => object! {}};

@@ -209,7 +209,7 @@ impl<'a> Lexer<'a> {
 }
 
 #[cold]
-fn mend_utf8(bytes: &[u8]) -> String {
+pub(crate) fn mend_utf8(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());

@@ -10,3 +10,4 @@ mod serde_impl;
 pub use decode::{MAX_DEPTH, decode, decode_strict};
 pub use encode::{encode, encode_into, encode_pretty, write_string};
 pub use error::JsonError;
+pub(crate) use lexer::mend_utf8;

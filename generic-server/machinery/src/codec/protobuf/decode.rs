@@ -1,0 +1,394 @@
+//! Messages to [`Value`]: the JSON that the real server shows of them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::ProtoError;
+use super::envelope::{Envelope, MAGIC, envelope};
+use super::plan::{Field, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
+use super::wire::{BYTES, Reader, VARINT};
+use crate::codec::json;
+
+use crate::meta::{GoDuration, Quantity, TimeForm, Timestamp};
+use crate::schema::{ShortForm, TypeId};
+use crate::{Map, Str, Value};
+
+/// How deep messages may nest; protobuf's usual limit.
+const MAX_DEPTH: usize = 100;
+
+/// An empty message takes two bytes in a list but much more memory: so many are enough for the largest object.
+const MAX_MESSAGES: usize = 400_000;
+
+/// Opens an envelope and reads the object in it, with its apiVersion and kind.
+pub fn decode(bytes: &[u8]) -> Result<Value, ProtoError> {
+    Decoder { messages: 0 }.enveloped(bytes, 0)
+}
+
+/// Opens an envelope and reads the object in it as one of a definition, whatever version the envelope says: what another
+/// version has stored. The apiVersion and kind are the envelope's.
+pub fn decode_as(id: TypeId, bytes: &[u8]) -> Result<Value, ProtoError> {
+    Decoder { messages: 0 }.object(plan_of(id)?, &envelope(bytes)?, 0)
+}
+
+/// Reads a message of a definition. apiVersion and kind are not in messages.
+pub fn decode_raw(id: TypeId, raw: &[u8]) -> Result<Value, ProtoError> {
+    Decoder { messages: 0 }.message(plan_of(id)?, raw, 0)
+}
+
+struct Decoder {
+    messages: usize,
+}
+
+/// What has been read of a member.
+enum Slot {
+    Nothing,
+    One(Value),
+    List(Vec<Value>),
+    Map(Vec<(Str, Value)>),
+}
+
+impl Decoder {
+    fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+        let envelope = envelope(bytes)?;
+        let target = Target::of_api_version(envelope.api_version, envelope.kind);
+        let plan = target.and_then(Target::plan).ok_or_else(|| ProtoError::NoMessage {
+            kind: envelope.kind.into(),
+            api_version: envelope.api_version.into(),
+        })?;
+        self.object(plan, &envelope, depth)
+    }
+
+    fn object(&mut self, plan: &'static Plan, envelope: &Envelope<'_>, depth: usize) -> Result<Value, ProtoError> {
+        let mut value = self.message(plan, envelope.raw, depth)?;
+        if let Value::Object(members) = &mut value {
+            for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+                if !text.is_empty() {
+                    members.insert(name, text);
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    fn message(&mut self, plan: &'static Plan, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+        self.messages += 1;
+        if self.messages > MAX_MESSAGES {
+            return Err(ProtoError::TooMany);
+        }
+        if depth >= MAX_DEPTH {
+            return Err(ProtoError::Depth);
+        }
+        let mut slots: Vec<Slot> = Vec::with_capacity(plan.members.len());
+        slots.resize_with(plan.members.len(), || Slot::Nothing);
+        self.fields(plan, &plan.fields, bytes, &mut slots, depth + 1)?;
+        let mut members = Vec::with_capacity(slots.iter().filter(|s| !matches!(s, Slot::Nothing)).count() + 2);
+        for (member, slot) in plan.members.iter().zip(slots) {
+            if let Some(value) = self.shown(member, slot, depth + 1)? {
+                members.push((member.name.clone(), value));
+            }
+        }
+        Ok(Value::Object(Map::from_entries(members)))
+    }
+
+    fn fields(
+        &mut self,
+        plan: &'static Plan,
+        fields: &'static [Field],
+        bytes: &[u8],
+        slots: &mut [Slot],
+        depth: usize,
+    ) -> Result<(), ProtoError> {
+        let mut reader = Reader::new(bytes, plan.message);
+        let mut next = 0; // fields come in the order of their numbers, as a rule
+        while let Some((number, wire)) = reader.key()? {
+            let at = match fields[next..].first() {
+                Some(field) if field.number == number => Ok(next),
+                _ => fields.binary_search_by_key(&number, |f| f.number),
+            };
+            let Ok(at) = at else {
+                reader.skip(wire)?;
+                continue;
+            };
+            match &fields[at].holds {
+                Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
+                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, slots, depth)?,
+                Holds::Member(i) => self.field(&plan.members[*i], wire, &mut reader, &mut slots[*i], depth)?,
+            }
+            // A list's next item has the same number; any other field comes later.
+            let repeats = matches!(&fields[at].holds, Holds::Member(i) if plan.members[*i].many != Many::One);
+            next = if repeats { at } else { at + 1 };
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        member: &'static Member,
+        wire: u8,
+        reader: &mut Reader<'_>,
+        slot: &mut Slot,
+        depth: usize,
+    ) -> Result<(), ProtoError> {
+        match member.many {
+            Many::One => *slot = Slot::One(self.value(member, wire, reader, depth)?),
+            Many::List => {
+                if !matches!(slot, Slot::List(_)) {
+                    *slot = Slot::List(Vec::new());
+                }
+                let Slot::List(items) = slot else { return Ok(()) };
+                if wire == BYTES && member.kind.wire() != BYTES {
+                    let mut packed = Reader::new(reader.bytes()?, "");
+                    while !packed.is_empty() {
+                        items.push(self.value(member, member.kind.wire(), &mut packed, depth)?);
+                    }
+                } else {
+                    items.push(self.value(member, wire, reader, depth)?);
+                }
+            }
+            Many::Map if wire != BYTES => return Err(wrong_wire(wire, &member.name)),
+            Many::Map => {
+                let entry = self.entry(member, reader.bytes()?, depth)?;
+                match slot {
+                    Slot::Map(entries) => entries.push(entry),
+                    _ => *slot = Slot::Map(vec![entry]),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, member: &'static Member, bytes: &[u8], depth: usize) -> Result<(Str, Value), ProtoError> {
+        let (mut key, mut value) = (Str::default(), None);
+        let mut reader = Reader::new(bytes, "");
+        while let Some((number, wire)) = reader.key()? {
+            match number {
+                1 if wire == BYTES => key = text(reader.bytes()?),
+                2 => value = Some(self.value(member, wire, &mut reader, depth)?),
+                _ => reader.skip(wire)?,
+            }
+        }
+        let value = match value {
+            Some(value) => value,
+            None => self.zero(member.kind, depth)?,
+        };
+        Ok((key, value))
+    }
+
+    fn value(
+        &mut self,
+        member: &'static Member,
+        wire: u8,
+        reader: &mut Reader<'_>,
+        depth: usize,
+    ) -> Result<Value, ProtoError> {
+        let kind = member.kind;
+        if wire != kind.wire() {
+            return Err(wrong_wire(wire, &member.name));
+        }
+        Ok(match kind {
+            Kind::Bool => Value::Bool(reader.varint()? != 0),
+            Kind::Int => Value::Int(reader.varint()? as i64),
+            Kind::Double => double(f64::from_bits(reader.fixed64()?))?,
+            Kind::Text => Value::String(text(reader.bytes()?)),
+            Kind::Bytes => Value::from(STANDARD.encode(reader.bytes()?)),
+            Kind::Message(target) => match target.plan() {
+                Some(inner) => self.message(inner, reader.bytes()?, depth)?,
+                None => {
+                    reader.bytes()?;
+                    Value::object()
+                }
+            },
+            special => self.special(special, reader.bytes()?, depth)?,
+        })
+    }
+
+    /// Messages that JSON shows as something else than an object of their fields.
+    fn special(&mut self, kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+        match kind {
+            Kind::Time => time(bytes, TimeForm::Seconds),
+            Kind::MicroTime => time(bytes, TimeForm::Micros),
+            Kind::Duration => duration(bytes),
+            Kind::Quantity => quantity(bytes),
+            Kind::IntOrString => int_or_string(bytes),
+            Kind::Raw => self.raw(bytes, depth),
+            Kind::Strings => strings(bytes),
+            Kind::SchemaOr(form) => self.schema_or(form, bytes, depth),
+            _ => Ok(Value::object()),
+        }
+    }
+
+    fn raw(&mut self, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+        let mut raw: Option<&[u8]> = None;
+        let mut reader = Reader::new(bytes, "RawExtension");
+        while let Some((number, wire)) = reader.key()? {
+            match (number, wire) {
+                (1, BYTES) => raw = Some(reader.bytes()?),
+                (_, wire) => reader.skip(wire)?,
+            }
+        }
+        match raw {
+            None | Some([]) => Ok(Value::Null),
+            Some(inner) if inner.starts_with(MAGIC) => self.enveloped(inner, depth),
+            Some(text) => Ok(json::decode(text)?),
+        }
+    }
+
+    fn schema_or(&mut self, form: ShortForm, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+        let schema_number = if form == ShortForm::Bool { 2 } else { 1 };
+        let (mut schema, mut allows, mut items) = (None, false, Vec::new());
+        let mut reader = Reader::new(bytes, "JSONSchemaPropsOr");
+        while let Some((number, wire)) = reader.key()? {
+            match (number, wire) {
+                (n, BYTES) if n == schema_number => {
+                    schema = Some(self.message(json_schema_props(), reader.bytes()?, depth)?);
+                }
+                (1, VARINT) => allows = reader.varint()? != 0,
+                (2, BYTES) if form == ShortForm::List => {
+                    items.push(self.message(json_schema_props(), reader.bytes()?, depth)?);
+                }
+                (2, BYTES) => items.push(Value::String(text(reader.bytes()?))),
+                (_, wire) => reader.skip(wire)?,
+            }
+        }
+        Ok(match (form, schema) {
+            (ShortForm::Bool, None) => Value::Bool(allows),
+            (_, _) if !items.is_empty() => Value::from(items),
+            (_, Some(schema)) => schema,
+            _ => Value::Null,
+        })
+    }
+
+    /// What JSON shows of a member; `None` if Go omits it.
+    fn shown(&mut self, member: &'static Member, slot: Slot, depth: usize) -> Result<Option<Value>, ProtoError> {
+        let value = match slot {
+            Slot::One(value) => value,
+            Slot::List(items) => Value::from(items),
+            Slot::Map(entries) => Value::Object(Map::from_entries(entries)),
+            Slot::Nothing if !member.keep => return Ok(None),
+            Slot::Nothing if member.pointer || member.many != Many::One => return Ok(Some(Value::Null)),
+            Slot::Nothing => self.zero(member.kind, depth)?,
+        };
+        if member.keep || (member.pointer && !value.is_null()) {
+            return Ok(Some(value));
+        }
+        let zero = match &value {
+            Value::Null | Value::Bool(false) | Value::Int(0) => true,
+            Value::Float(f) => *f == 0.0,
+            Value::String(s) => s.is_empty(),
+            Value::Object(members) => member.many == Many::One && members.is_empty(),
+            _ => false,
+        };
+        Ok((!zero).then_some(value))
+    }
+
+    /// The JSON of Go's zero value.
+    fn zero(&mut self, kind: Kind, depth: usize) -> Result<Value, ProtoError> {
+        Ok(match kind {
+            Kind::Text => Value::from(""),
+            Kind::Bool => Value::Bool(false),
+            Kind::Int | Kind::Double | Kind::IntOrString => Value::Int(0),
+            Kind::Quantity => Value::from("0"),
+            Kind::Duration => Value::from("0s"),
+            Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Raw | Kind::Strings | Kind::SchemaOr(_) => Value::Null,
+            Kind::Empty => Value::object(),
+            Kind::Message(target) => match target.plan() {
+                Some(inner) => self.message(inner, &[], depth)?,
+                None => Value::object(),
+            },
+        })
+    }
+}
+
+fn wrong_wire(wire: u8, name: &str) -> ProtoError {
+    let mut field = name.to_owned();
+    if let Some(first) = field.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    ProtoError::WireType { wire, field }
+}
+
+/// Text; bytes that are not UTF-8 become U+FFFD, as they would in JSON.
+fn text(bytes: &[u8]) -> Str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => json::mend_utf8(bytes).into(),
+    }
+}
+
+fn double(f: f64) -> Result<Value, ProtoError> {
+    if f.is_finite() { Ok(Value::Float(f)) } else { Err(ProtoError::Value(format!("json: unsupported value: {f}"))) }
+}
+
+fn time(bytes: &[u8], form: TimeForm) -> Result<Value, ProtoError> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader::new(bytes, "Timestamp");
+    while let Some((number, wire)) = reader.key()? {
+        match (number, wire) {
+            (1, VARINT) => seconds = reader.varint()? as i64,
+            (2, VARINT) => nanos = reader.varint()? as i32,
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    if !(-62_167_219_200..=253_402_300_799).contains(&seconds) {
+        return Err(ProtoError::Value("Time.MarshalJSON: year outside of range [0,9999]".into()));
+    }
+    let time = Timestamp::new(seconds, u32::try_from(nanos).unwrap_or(0));
+    Ok(if time == Timestamp::ZERO { Value::Null } else { Value::from(time.text(form)) })
+}
+
+fn duration(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let mut nanos = 0;
+    let mut reader = Reader::new(bytes, "Duration");
+    while let Some((number, wire)) = reader.key()? {
+        match (number, wire) {
+            (1, VARINT) => nanos = reader.varint()? as i64,
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok(Value::from(GoDuration { nanoseconds: nanos }.to_string()))
+}
+
+fn quantity(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let mut found: &[u8] = b"";
+    let mut reader = Reader::new(bytes, "Quantity");
+    while let Some((number, wire)) = reader.key()? {
+        match (number, wire) {
+            (1, BYTES) => found = reader.bytes()?,
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    if found.is_empty() {
+        return Ok(Value::from("0"));
+    }
+    let text = text(found);
+    Ok(Value::String(Quantity::parse(&text)?.text()))
+}
+
+fn int_or_string(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let (mut is_text, mut int, mut string) = (false, 0, Str::default());
+    let mut reader = Reader::new(bytes, "IntOrString");
+    while let Some((number, wire)) = reader.key()? {
+        match (number, wire) {
+            (1, VARINT) => is_text = reader.varint()? == 1,
+            (2, VARINT) => int = reader.varint()? as i32,
+            (3, BYTES) => string = text(reader.bytes()?),
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok(if is_text { Value::String(string) } else { Value::from(int) })
+}
+
+fn strings(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let mut items = Vec::new();
+    let mut reader = Reader::new(bytes, "");
+    while let Some((number, wire)) = reader.key()? {
+        match (number, wire) {
+            (1, BYTES) => items.push(Value::String(text(reader.bytes()?))),
+            (_, wire) => reader.skip(wire)?,
+        }
+    }
+    Ok(if items.is_empty() { Value::Null } else { Value::from(items) })
+}
