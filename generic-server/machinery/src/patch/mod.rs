@@ -8,6 +8,7 @@ mod gofmt;
 #[cfg(test)]
 mod testing;
 
+pub mod apply;
 pub mod json_patch;
 pub mod merge;
 pub mod strategic;

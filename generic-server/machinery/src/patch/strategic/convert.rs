@@ -9,7 +9,7 @@ use crate::schema::{IntFormat, Schema, Shape, StringFormat};
 /// Converts what differs from `before`; what is shared with it is in form already. The error is upstream's text.
 ///
 /// Strings that are parsed (times, quantities) are left to decoding.
-pub(super) fn to_type(value: &mut Value, before: Option<&Value>, schema: &Schema) -> Result<(), String> {
+pub(in crate::patch) fn to_type(value: &mut Value, before: Option<&Value>, schema: &Schema) -> Result<(), String> {
     if before.is_some_and(|b| same(value, b)) {
         return Ok(());
     }
@@ -28,6 +28,9 @@ pub(super) fn to_type(value: &mut Value, before: Option<&Value>, schema: &Schema
         (Shape::Object(_), other) => Err(format!("cannot restore struct from: {}", kind(other))),
         (Shape::Map(inner), Value::Object(members)) => {
             for (key, member) in members.iter_mut() {
+                if member.is_null() {
+                    *member = zero(inner);
+                }
                 to_type(member, before.and_then(|b| b.get(key)), inner)?;
             }
             Ok(())
@@ -42,6 +45,18 @@ pub(super) fn to_type(value: &mut Value, before: Option<&Value>, schema: &Schema
         }
         (Shape::List(_), other) => Err(format!("cannot restore slice from {}", kind(other))),
         (scalar, _) => to_scalar(value, scalar),
+    }
+}
+
+/// What null stands for as a map's value: there is no absent there.
+fn zero(schema: &Schema) -> Value {
+    match schema.resolve().shape {
+        Shape::String(_) => Value::from(""),
+        Shape::Integer(_) | Shape::Number | Shape::IntOrString => Value::Int(0),
+        Shape::Boolean => Value::Bool(false),
+        Shape::Quantity => Value::from("0"),
+        Shape::Object(_) => Value::object(),
+        _ => Value::Null,
     }
 }
 

@@ -12,6 +12,7 @@ mod order;
 use super::{PatchError, go_format, gofmt::go_format_verb_s};
 use crate::schema::Schema;
 use crate::{Map, Value};
+pub(super) use convert::to_type;
 use lookup::{field, list_field};
 
 const DIRECTIVE: &str = "$patch";
@@ -37,7 +38,7 @@ pub fn apply(original: &Value, patch: &Value, schema: &Schema) -> Result<Value, 
     };
     let current = original.as_object().cloned().unwrap_or_default();
     let mut merged = Value::Object(merge_object(current, members, schema)?);
-    convert::to_type(&mut merged, Some(original), schema)
+    to_type(&mut merged, Some(original), schema)
         .map_err(|detail| PatchError::Invalid { value: go_format(patch), detail })?;
     Ok(merged)
 }

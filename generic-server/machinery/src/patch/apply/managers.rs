@@ -1,0 +1,235 @@
+//! `metadata.managedFields`: who owns what, as entries.
+
+use super::field_set::FieldSet;
+use crate::{Map, Str, Value};
+
+/// The name of the entry that stands for the oldest updates once there are too many.
+const OLD_UPDATES: &str = "ancient-changes";
+
+/// So many entries of updates are kept apart.
+const MAX_UPDATE_MANAGERS: usize = 10;
+
+/// How a manager came to own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn text(self) -> &'static str {
+        match self {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) manager: Str,
+    pub(super) operation: Operation,
+    pub(super) subresource: Str,
+    pub(super) version: Str,
+    /// RFC 3339.
+    pub(super) time: Option<Str>,
+    pub(super) set: FieldSet,
+}
+
+impl Entry {
+    /// Whether two entries are of one manager. Appliers are known without their version.
+    pub(super) fn same_manager(&self, other: &Entry) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.version == other.version)
+    }
+
+    /// What upstream knows the manager by; its order is that of conflicts.
+    pub(super) fn identifier(&self) -> String {
+        let mut members = vec![("manager", &*self.manager), ("operation", self.operation.text())];
+        if self.operation == Operation::Update {
+            members.push(("apiVersion", &*self.version));
+        }
+        if !self.subresource.is_empty() {
+            members.push(("subresource", &*self.subresource));
+        }
+        let mut out = Vec::new();
+        for (i, (key, value)) in members.into_iter().enumerate() {
+            out.push(if i == 0 { b'{' } else { b',' });
+            crate::codec::json::write_string(&mut out, key);
+            out.push(b':');
+            crate::codec::json::write_string(&mut out, value);
+        }
+        out.push(b'}');
+        String::from_utf8(out).expect("JSON is UTF-8")
+    }
+
+    /// The manager as conflicts name it: `"x" with subresource "status" using apps/v1`.
+    pub(super) fn shown(&self) -> String {
+        let quote = crate::meta::go_text::quote;
+        let mut text = quote(&self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", quote(&self.subresource)));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(&format!(" using {}", self.version));
+        }
+        text
+    }
+
+    fn seconds(&self) -> i64 {
+        self.time.as_deref().and_then(seconds).unwrap_or(0)
+    }
+
+    fn to_value(&self) -> Value {
+        let mut members = vec![
+            (Str::new_static("apiVersion"), Value::from(&self.version)),
+            (Str::new_static("fieldsType"), Value::from("FieldsV1")),
+            (Str::new_static("fieldsV1"), self.set.to_value()),
+        ];
+        if !self.manager.is_empty() {
+            members.push((Str::new_static("manager"), Value::from(&self.manager)));
+        }
+        members.push((Str::new_static("operation"), Value::from(self.operation.text())));
+        if !self.subresource.is_empty() {
+            members.push((Str::new_static("subresource"), Value::from(&self.subresource)));
+        }
+        if let Some(time) = &self.time {
+            members.push((Str::new_static("time"), Value::from(time)));
+        }
+        Value::Object(Map::from_entries(members))
+    }
+
+    fn from_value(index: usize, value: &Value) -> Result<Self, String> {
+        let text = |key: &str| value.get(key).and_then(Value::as_shared_str).cloned().unwrap_or_default();
+        let operation = match text("operation").as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            _ => return Err("operation must be `Apply` or `Update`".into()),
+        };
+        let version = text("apiVersion");
+        if version.is_empty() {
+            return Err("apiVersion must not be empty".into());
+        }
+        match text("fieldsType").as_str() {
+            "FieldsV1" => {}
+            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+            other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
+        }
+        let set = FieldSet::from_value(value.get("fieldsV1").unwrap_or(&Value::Null))
+            .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?;
+        let time = value.get("time").and_then(Value::as_shared_str).cloned();
+        Ok(Entry { manager: text("manager"), operation, subresource: text("subresource"), version, time, set })
+    }
+}
+
+fn seconds(time: &str) -> Option<i64> {
+    crate::meta::Timestamp::parse(time, crate::meta::TimeForm::Seconds).ok().map(crate::meta::Timestamp::seconds)
+}
+
+/// The managers of one object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Managers(pub(super) Vec<Entry>);
+
+impl Managers {
+    /// Reads `managedFields`. Of entries of one manager the last wins.
+    pub(super) fn decode(fields: Option<&Value>) -> Result<Self, String> {
+        let mut managers = Managers::default();
+        for (i, value) in fields.and_then(Value::as_array).unwrap_or_default().iter().enumerate() {
+            let entry = Entry::from_value(i, value)?;
+            match managers.0.iter_mut().find(|e| e.same_manager(&entry)) {
+                Some(before) => *before = entry,
+                None => managers.0.push(entry),
+            }
+        }
+        Ok(managers)
+    }
+
+    /// `managedFields`: appliers first, then by time and name. `None` if there are none.
+    pub(super) fn encode(mut self) -> Option<Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.sort_by(|a, b| {
+            (a.operation.cmp(&b.operation))
+                .then_with(|| a.seconds().cmp(&b.seconds()))
+                .then_with(|| a.manager.cmp(&b.manager))
+                .then_with(|| a.version.cmp(&b.version))
+                .then_with(|| a.subresource.cmp(&b.subresource))
+        });
+        Some(self.0.iter().map(Entry::to_value).collect())
+    }
+
+    /// Merges the oldest updates of each version until few enough are left.
+    pub(super) fn cap(&mut self) {
+        let mut updates: Vec<Entry> = Vec::new();
+        if self.0.iter().filter(|e| e.operation == Operation::Update).count() <= MAX_UPDATE_MANAGERS {
+            return;
+        }
+        let mut appliers = Vec::new();
+        for entry in self.0.drain(..) {
+            if entry.operation == Operation::Update { updates.push(entry) } else { appliers.push(entry) }
+        }
+        updates.sort_by_cached_key(|e| (e.seconds(), e.identifier()));
+        let mut left = updates.len();
+        let mut kept: Vec<Entry> = Vec::with_capacity(left);
+        for entry in updates {
+            let bucket = if left > MAX_UPDATE_MANAGERS {
+                kept.iter_mut().find(|first| first.version == entry.version)
+            } else {
+                None
+            };
+            match bucket {
+                Some(first) => {
+                    first.set = entry.set.union(&first.set);
+                    first.manager = OLD_UPDATES.into();
+                    first.subresource = Str::default();
+                    first.time = entry.time;
+                    left -= 1;
+                }
+                None => kept.push(entry),
+            }
+        }
+        self.0 = appliers;
+        self.0.extend(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patch::testing::json;
+
+    #[test]
+    fn entries_that_do_not_decode_say_why() {
+        let check = |text: &str, want: &str| {
+            assert_eq!(Managers::decode(Some(&json(text))).expect_err(text), want);
+        };
+        check(r#"[{"apiVersion":"v1"}]"#, "operation must be `Apply` or `Update`");
+        check(r#"[{"operation":"Apply"}]"#, "apiVersion must not be empty");
+        check(r#"[{"operation":"Apply","apiVersion":"v1"}]"#, "missing fieldsType in managed fields entry 0");
+        check(
+            r#"[{"operation":"Apply","apiVersion":"v1","fieldsType":"V2"}]"#,
+            "invalid fieldsType \"V2\" in managed fields entry 0",
+        );
+    }
+
+    #[test]
+    fn too_many_updaters_are_merged_oldest_first() {
+        let entries: Vec<String> = (0..12)
+            .map(|i| {
+                format!(
+                    r#"{{"manager":"m{i}","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:a{i}":{{}}}},"time":"2026-01-01T00:00:{i:02}Z"}}"#
+                )
+            })
+            .collect();
+        let mut managers = Managers::decode(Some(&json(&format!("[{}]", entries.join(","))))).expect("decodes");
+        managers.cap();
+        assert_eq!(managers.0.len(), 10);
+        let old = managers.0.iter().find(|e| e.manager == OLD_UPDATES).expect("the bucket");
+        assert_eq!(old.set.to_value(), json(r#"{"f:a0":{},"f:a1":{},"f:a2":{}}"#));
+        assert_eq!(old.time.as_deref(), Some("2026-01-01T00:00:02Z"));
+    }
+}

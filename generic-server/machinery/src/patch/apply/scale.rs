@@ -1,0 +1,79 @@
+//! Managers of a scaled object, as its scale subresource shows and changes them: only those of the replicas count, under
+//! the scale's own path.
+
+use super::field_set::FieldSet;
+use super::managers::{Entry, Managers};
+use super::reconcile::field_path;
+use crate::{Str, Value};
+
+const SCALE_VERSION: &str = "autoscaling/v1";
+
+/// Where the replicas of a kind are, in each of its versions.
+pub struct Scale<'a> {
+    /// Version and path of member names: `("apps/v1", &["spec", "replicas"])`. A version without a scale has no path.
+    pub paths: &'a [(&'a str, Option<&'a [&'a str]>)],
+}
+
+impl Scale<'_> {
+    fn path(&self, version: &str) -> Option<Option<Vec<Str>>> {
+        let (_, path) = self.paths.iter().find(|(v, _)| *v == version)?;
+        Some(path.map(field_path))
+    }
+
+    /// The scale's `managedFields`, from those of the object. The error says why those do not decode.
+    pub fn of_parent(&self, parent: Option<&Value>) -> Result<Option<Value>, String> {
+        let entries = Managers::decode(parent)?.0.into_iter().filter_map(|entry| {
+            let path = self.path(&entry.version)??;
+            entry.set.has(&path).then(|| Entry { set: replicas(), version: SCALE_VERSION.into(), ..entry })
+        });
+        Ok(Managers(entries.collect()).encode())
+    }
+
+    /// The object's `managedFields`, after the scale was written in the object's `version`.
+    pub fn to_parent(
+        &self,
+        parent: Option<&Value>,
+        scale: Option<&Value>,
+        version: &str,
+    ) -> Result<Option<Value>, String> {
+        let mut scaled = Managers::decode(scale)?.0;
+        let mut out = Managers::default();
+        let parent = Managers::decode(parent)?;
+        for mut entry in parent.0.iter().cloned() {
+            let Some(path) = self.path(&entry.version) else { continue };
+            let owned = path.filter(|p| entry.set.has(p));
+            if let Some(path) = owned {
+                match scaled.iter().position(|s| same_name(s, &entry)) {
+                    Some(i) => drop(scaled.remove(i)),
+                    None => entry.set = entry.set.difference(&of_path(&path)),
+                }
+            }
+            if !entry.set.is_empty() {
+                out.0.push(entry);
+            }
+        }
+        let here = self.path(version).flatten().unwrap_or_default();
+        for entry in scaled {
+            if entry.set.has(&field_path(&["spec", "replicas"])) {
+                // An entry that is new here has no time, as upstream has it.
+                let time = parent.0.iter().find(|p| p.same_manager(&entry)).and_then(|p| p.time.clone());
+                out.0.push(Entry { set: of_path(&here), version: version.into(), time, ..entry });
+            }
+        }
+        Ok(out.encode())
+    }
+}
+
+/// Entries of the object and of its scale name their versions apart.
+fn same_name(scale: &Entry, parent: &Entry) -> bool {
+    scale.manager == parent.manager && scale.operation == parent.operation && scale.subresource == parent.subresource
+}
+
+fn replicas() -> FieldSet {
+    FieldSet::of_fields(&[&["spec", "replicas"]])
+}
+
+fn of_path(path: &[Str]) -> FieldSet {
+    let names: Vec<&str> = path.iter().filter_map(|k| k.strip_prefix("f:")).collect();
+    if names.is_empty() { FieldSet::new() } else { FieldSet::of_fields(&[&names]) }
+}
