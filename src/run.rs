@@ -3,14 +3,9 @@
 use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use generic_server::{
-    Body,
-    serve::{Lifecycle, Listener, Tls, serve},
-};
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
+use generic_server::serve::{Lifecycle, Listener, Tls, serve};
 
-use crate::{VERSION, config::Config, flags, pki::Pki, plain_io_error};
+use crate::{VERSION, chain, config::Config, flags, pki::Pki, plain_io_error};
 
 /// How often certificates of our own are looked at, to be renewed long before they expire.
 const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
@@ -72,33 +67,25 @@ async fn run(config: Config) -> Result<()> {
     let port = listener.local_addr().port();
     let lifecycle = Lifecycle::new(config.serving.shutdown.clone());
     lifecycle.listen_for_signals().context("cannot listen for signals")?;
+    let chain = chain::build(&config, &pki, lifecycle.clone(), listener.local_addr().to_string().into())?;
+    let pipeline = chain.pipeline.clone();
+    let service = move |request| pipeline.clone().handle(request);
     if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {
         println!("export KUBECONFIG={}", path.display());
     }
-    let probe = {
-        let lifecycle = lifecycle.clone();
-        move |request| probes(lifecycle.clone(), request)
-    };
     let connection = config.serving.connection.clone();
-    let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, probe, lifecycle.clone()));
+    let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, service, lifecycle.clone()));
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
     tracing::info!(version = VERSION, port, "serving");
+    chain.tasks.wait_ready().await;
     println!("ready");
     lifecycle.requested().cancelled().await;
     lifecycle.shutdown().await;
-    serving.await.context("the listener")
-}
-
-async fn probes(lifecycle: Lifecycle, request: Request<Incoming>) -> Response<Body> {
-    let (status, text) = match request.uri().path() {
-        "/readyz" if lifecycle.not_ready().is_cancelled() => (StatusCode::INTERNAL_SERVER_ERROR, "shutting down"),
-        "/livez" | "/readyz" | "/healthz" => (StatusCode::OK, "ok"),
-        _ => (StatusCode::NOT_FOUND, "404 page not found\n"),
-    };
-    let mut response = Response::new(Body::full(text));
-    *response.status_mut() = status;
-    response
+    let served = serving.await.context("the listener");
+    chain.tasks.stop().await;
+    chain.store.close().await;
+    served
 }
 
 /// Renews the certificates that this server made, and shows the new ones at once.

@@ -1,9 +1,21 @@
 //! What the three servers share: serving, pipeline, handlers, registry, admission, authentication, discovery, OpenAPI, tasks.
 
+pub mod admission;
+pub mod auth;
 mod body;
 pub mod discovery;
+pub mod fields;
+pub mod handlers;
+pub mod health;
+pub mod index;
+pub mod metrics;
+pub mod negotiate;
+pub mod pipeline;
+pub mod registry;
+pub mod request;
 pub mod resource;
 pub mod serve;
+pub mod server;
 pub mod tasks;
 
 pub use body::{Body, BodyError};

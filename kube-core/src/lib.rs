@@ -1,6 +1,7 @@
 //! The built-in API groups: one folder a group, one row a resource.
 
 mod conversion;
+mod namespaces;
 mod row;
 mod strategy;
 
@@ -27,7 +28,11 @@ mod resource;
 mod scheduling;
 mod storage;
 
+mod server;
+
 use generic_server::resource::Resource;
+
+pub use server::{KubeCore, build};
 
 /// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.
 pub fn resources() -> Vec<Resource> {

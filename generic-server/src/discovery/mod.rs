@@ -5,11 +5,13 @@
 //! [`Documents`] holds what is sent.
 
 mod documents;
+mod endpoint;
 mod group;
 mod priority;
 mod resources;
 
 pub use documents::{Document, Documents};
+pub use endpoint::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use group::{Freshness, Group, Version, groups_of, merge};
 pub use priority::{Priority, compare_versions, priority};
 pub use resources::Resources;

@@ -114,6 +114,19 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether an object in deletion may go once it has no finalizers (namespaces wait for their content: spec.finalizers).
+    fn may_finish_deletion(&self, _object: &Value) -> bool {
+        true
+    }
+
+    /// What else changes about an object when its deletion begins (a namespace's phase).
+    fn mark_deletion(&self, _object: &mut Value) {}
+
+    /// Whether a DELETE that is done at once answers the object (as for pods and namespaces) rather than a Status.
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
     /// Seconds after which the store forgets an object (events).
     fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
         None

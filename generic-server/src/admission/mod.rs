@@ -1,0 +1,110 @@
+//! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
+
+mod namespace_lifecycle;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use machinery::{Value, meta::status::Status};
+
+pub use namespace_lifecycle::NamespaceLifecycle;
+
+use crate::{auth::User, resource::Resource};
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed object.
+    Update,
+    /// A deletion.
+    Delete,
+    /// A request that is handed on (exec, proxy).
+    Connect,
+}
+
+impl Operation {
+    /// As webhooks and policies name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
+}
+
+/// A write that asks to be admitted.
+pub struct Attributes<'a> {
+    /// What it does.
+    pub operation: Operation,
+    /// The row that the request came through.
+    pub row: &'a Resource,
+    /// The namespace; empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// The object's name; empty while a generated name is not made yet.
+    pub name: &'a str,
+    /// The subresource.
+    pub subresource: &'a str,
+    /// Who writes.
+    pub user: &'a User,
+    /// Whether nothing will be written.
+    pub dry_run: bool,
+    /// The object before the write.
+    pub old: Option<&'a Value>,
+}
+
+/// One admission plugin, or a chain of them.
+#[async_trait]
+pub trait Admission: Send + Sync {
+    /// May change the object, or refuse. For a delete `object` is null. Warnings go to the client.
+    async fn mutate(
+        &self,
+        _a: &Attributes<'_>,
+        _object: &mut Value,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// May refuse, when the object is final.
+    async fn validate(&self, _a: &Attributes<'_>, _object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+/// Plugins in order: all mutate, then all validate. Plugins that need the servers themselves are added once those are built.
+#[derive(Default)]
+pub struct Chain(std::sync::OnceLock<Vec<Arc<dyn Admission>>>);
+
+impl Chain {
+    /// Sets the plugins; they stay for the life of the server.
+    pub fn set(&self, plugins: Vec<Arc<dyn Admission>>) {
+        if self.0.set(plugins).is_err() {
+            unreachable!("the admission chain is set once, at start");
+        }
+    }
+
+    fn plugins(&self) -> &[Arc<dyn Admission>] {
+        self.0.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+#[async_trait]
+impl Admission for Chain {
+    async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        for plugin in self.plugins() {
+            plugin.mutate(a, object, warnings).await?;
+        }
+        Ok(())
+    }
+
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        for plugin in self.plugins() {
+            plugin.validate(a, object, warnings).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! May this user do this?
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use machinery::Str;
+
+use super::User;
+use crate::request::RequestInfo;
+
+/// What is to be decided.
+#[derive(Clone, Debug)]
+pub struct Attributes<'a> {
+    /// Who.
+    pub user: &'a User,
+    /// What, as the request resolved (or as a review asks).
+    pub info: &'a RequestInfo,
+}
+
+/// What an authoriser says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Yes.
+    Allow,
+    /// No, whatever others say.
+    Deny(Str),
+    /// No opinion: the next one decides; none at all means no. The text says what was missing.
+    NoOpinion(Str),
+}
+
+/// Decides about requests.
+#[async_trait]
+pub trait Authorizer: Send + Sync {
+    /// The decision.
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
+}
+
+/// The modes that need nothing but the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `AlwaysAllow`
+    AlwaysAllow,
+    /// `AlwaysDeny`
+    AlwaysDeny,
+    /// Nobody but system:masters, except for what everybody may see.
+    PublicPathsOnly,
+}
+
+/// The paths that even strangers may get (upstream's roles system:public-info-viewer), and those that any
+/// authenticated user may (system:discovery).
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+
+#[async_trait]
+impl Authorizer for Mode {
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        let info = attributes.info;
+        match self {
+            Mode::AlwaysAllow => Decision::Allow,
+            Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".into()),
+            Mode::PublicPathsOnly => {
+                let known = attributes.user.in_group("system:authenticated");
+                let allowed = !info.is_resource
+                    && info.method == "get"
+                    && (PUBLIC.contains(&info.path.as_str())
+                        || known && DISCOVERY.iter().any(|pattern| path_matches(pattern, &info.path)));
+                if allowed { Decision::Allow } else { Decision::NoOpinion(Str::default()) }
+            }
+        }
+    }
+}
+
+/// A pattern is a path, or ends in `*` and stands for all that start so.
+fn path_matches(pattern: &str, path: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == path, |start| path.starts_with(start))
+}
+
+/// system:masters may do everything; the others decide about everyone else, in order.
+pub struct SystemMasters(pub Vec<Arc<dyn Authorizer>>);
+
+#[async_trait]
+impl Authorizer for SystemMasters {
+    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
+        if attributes.user.in_group(User::MASTERS) {
+            return Decision::Allow;
+        }
+        let mut reasons = Vec::new();
+        for authorizer in &self.0 {
+            match authorizer.authorize(attributes).await {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(reason.to_string()),
+                decided => return decided,
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{pipeline::resolve::resolve, request::Query};
+
+    async fn decide(mode: Mode, user: &User, path: &str) -> bool {
+        let info = resolve(&http::Method::GET, path, &Query::default());
+        SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await == Decision::Allow
+    }
+
+    #[tokio::test]
+    async fn without_rules_the_server_fails_closed() {
+        let (stranger, master) = (User::anonymous(), User::loopback());
+        let known = User { name: "alice".into(), ..User::default() }.authenticated();
+        let mode = Mode::PublicPathsOnly;
+        assert!(decide(mode, &stranger, "/healthz").await);
+        assert!(!decide(mode, &stranger, "/api").await);
+        assert!(decide(mode, &known, "/apis/apps/v1").await);
+        assert!(!decide(mode, &known, "/").await);
+        assert!(!decide(mode, &known, "/api/v1/pods").await);
+        assert!(decide(mode, &master, "/api/v1/pods").await);
+        assert!(!decide(Mode::AlwaysDeny, &known, "/healthz").await);
+        assert!(decide(Mode::AlwaysAllow, &stranger, "/api/v1/pods").await);
+    }
+}

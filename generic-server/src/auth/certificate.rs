@@ -1,0 +1,232 @@
+//! Identity from client certificates, and from a front proxy's headers behind one.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use machinery::Str;
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime, pem::PemObject};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::User;
+
+/// A bundle of certificate authorities that client certificates are judged by. Replaced as a whole when its file changes.
+pub struct ClientCertificates {
+    anchors: ArcSwap<Vec<TrustAnchor<'static>>>,
+}
+
+impl ClientCertificates {
+    /// From PEM text with one or more certificates.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+        Ok(ClientCertificates { anchors: ArcSwap::from_pointee(anchors(pem)?) })
+    }
+
+    /// Takes another bundle from now on.
+    pub fn replace(&self, pem: &[u8]) -> Result<(), String> {
+        self.anchors.store(Arc::new(anchors(pem)?));
+        Ok(())
+    }
+
+    /// Checks that the chain leads to one of the authorities, is in its time, and is meant for clients. `chain` starts
+    /// with the client's own certificate.
+    pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), String> {
+        let [leaf, intermediates @ ..] = chain else { return Err("no certificate".into()) };
+        let leaf = EndEntityCert::try_from(leaf).map_err(|e| e.to_string())?;
+        leaf.verify_for_usage(
+            webpki::ALL_VERIFICATION_ALGS,
+            &self.anchors.load(),
+            intermediates,
+            UnixTime::now(),
+            KeyUsage::client_auth(),
+            None,
+            None,
+        )
+        .map(|_| ())
+        .map_err(|e| e.to_string())
+    }
+
+    /// The user that a certificate names: CN is the name, each O a group.
+    pub fn authenticate(&self, chain: &[CertificateDer<'_>]) -> Result<User, String> {
+        self.verify(chain)?;
+        let subject = subject(&chain[0])?;
+        if subject.common_name.is_empty() {
+            return Err("the certificate has no common name".into());
+        }
+        let user = User { name: subject.common_name, groups: subject.organizations, ..User::default() };
+        Ok(user.authenticated())
+    }
+}
+
+fn anchors(pem: &[u8]) -> Result<Vec<TrustAnchor<'static>>, String> {
+    let anchors = CertificateDer::pem_slice_iter(pem)
+        .map(|der| {
+            let der = der.map_err(|e| e.to_string())?;
+            Ok(anchor_from_trusted_cert(&der).map_err(|e| e.to_string())?.to_owned())
+        })
+        .collect::<Result<Vec<_>, String>>()?;
+    if anchors.is_empty() { Err("no certificate in the file".into()) } else { Ok(anchors) }
+}
+
+struct Subject {
+    common_name: Str,
+    organizations: Vec<Str>,
+}
+
+fn subject(der: &CertificateDer<'_>) -> Result<Subject, String> {
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|e| e.to_string())?;
+    let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| attribute.as_str().map(Str::from).ok();
+    let subject = certificate.subject();
+    Ok(Subject {
+        common_name: subject.iter_common_name().filter_map(text).last().unwrap_or_default(),
+        organizations: subject.iter_organization().filter_map(text).collect(),
+    })
+}
+
+/// `--requestheader-*`: which headers a front proxy (an aggregator before this server) names the user in.
+#[derive(Clone, Debug, Default)]
+pub struct RequestHeaderOptions {
+    /// Common names that the proxy's certificate may have; none means any.
+    pub allowed_names: Vec<Str>,
+    /// Headers with the user's name.
+    pub username_headers: Vec<Str>,
+    /// Headers with the user's uid.
+    pub uid_headers: Vec<Str>,
+    /// Headers with the user's groups.
+    pub group_headers: Vec<Str>,
+    /// What headers with further facts start with.
+    pub extra_prefixes: Vec<Str>,
+}
+
+/// Believes headers of requests that come with the front proxy's certificate.
+pub struct RequestHeader {
+    /// The proxy's authorities.
+    pub authorities: ClientCertificates,
+    /// The headers.
+    pub options: RequestHeaderOptions,
+}
+
+impl RequestHeader {
+    /// The user that the headers name; `None` if there is none, or if the request is not from the proxy. The headers
+    /// are taken out of the request either way once the proxy is believed.
+    pub fn authenticate(&self, chain: &[CertificateDer<'_>], headers: &mut HeaderMap) -> Result<Option<User>, String> {
+        let name = first_value(headers, &self.options.username_headers);
+        let Some(name) = name else { return Ok(None) };
+        if chain.is_empty() {
+            return Ok(None);
+        }
+        self.authorities.verify(chain)?;
+        let proxy = subject(&chain[0])?.common_name;
+        if !self.options.allowed_names.is_empty() && !self.options.allowed_names.contains(&proxy) {
+            return Err(format!("the proxy's name {proxy:?} is not allowed"));
+        }
+        let user = User {
+            name,
+            uid: first_value(headers, &self.options.uid_headers).unwrap_or_default(),
+            groups: self.options.group_headers.iter().flat_map(|h| all_values(headers, h)).collect(),
+            extra: self.extra(headers),
+        };
+        for header in [&self.options.username_headers, &self.options.uid_headers, &self.options.group_headers] {
+            for name in header {
+                headers.remove(name.as_str());
+            }
+        }
+        Ok(Some(user.authenticated()))
+    }
+
+    fn extra(&self, headers: &mut HeaderMap) -> Vec<(Str, Vec<Str>)> {
+        let mut extra = Vec::new();
+        for prefix in &self.options.extra_prefixes {
+            let prefix = prefix.to_ascii_lowercase();
+            let names: Vec<_> = headers.keys().filter(|k| k.as_str().starts_with(&prefix)).cloned().collect();
+            for name in names {
+                let key = name.as_str()[prefix.len()..].to_owned();
+                let key = crate::request::strict_percent_decode(&key)
+                    .and_then(|bytes| String::from_utf8(bytes).ok())
+                    .unwrap_or(key);
+                extra.push((Str::from(key), all_values(headers, name.as_str())));
+                headers.remove(&name);
+            }
+        }
+        extra
+    }
+}
+
+fn first_value(headers: &HeaderMap, names: &[Str]) -> Option<Str> {
+    names.iter().find_map(|name| headers.get(name.as_str())?.to_str().ok().filter(|v| !v.is_empty()).map(Str::from))
+}
+
+fn all_values(headers: &HeaderMap, name: &str) -> Vec<Str> {
+    headers.get_all(name).iter().filter_map(|v| v.to_str().ok().map(Str::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn authority() -> (rcgen::CertifiedIssuer<'static, rcgen::KeyPair>, Vec<u8>) {
+        let mut params = rcgen::CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer =
+            rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().expect("a key")).expect("a CA");
+        let pem = issuer.pem().into_bytes();
+        (issuer, pem)
+    }
+
+    fn client(
+        issuer: &rcgen::CertifiedIssuer<'static, rcgen::KeyPair>,
+        usage: rcgen::ExtendedKeyUsagePurpose,
+    ) -> CertificateDer<'static> {
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "jane");
+        params.distinguished_name.push(rcgen::DnType::OrganizationName, "dev");
+        params.extended_key_usages = vec![usage];
+        let key = rcgen::KeyPair::generate().expect("a key");
+        params.signed_by(&key, issuer).expect("a certificate").der().clone()
+    }
+
+    #[test]
+    fn a_certificate_names_user_and_groups() {
+        let (ca, pem) = authority();
+        let authenticator = ClientCertificates::from_pem(&pem).expect("a bundle");
+        let jane = client(&ca, rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+        let user = authenticator.authenticate(std::slice::from_ref(&jane)).expect("known");
+        assert_eq!(user.name, "jane");
+        assert_eq!(user.groups, ["dev", "system:authenticated"]);
+
+        let server = client(&ca, rcgen::ExtendedKeyUsagePurpose::ServerAuth);
+        assert!(authenticator.authenticate(&[server]).is_err(), "a serving certificate is no client's");
+        let (_, other) = authority();
+        let stranger = ClientCertificates::from_pem(&other).expect("a bundle");
+        assert!(stranger.authenticate(&[jane]).is_err(), "of another authority");
+    }
+
+    #[test]
+    fn a_front_proxy_is_believed_by_its_certificate() {
+        let (ca, pem) = authority();
+        let options = RequestHeaderOptions {
+            allowed_names: vec!["jane".into()],
+            username_headers: vec!["X-Remote-User".into()],
+            group_headers: vec!["X-Remote-Group".into()],
+            extra_prefixes: vec!["X-Remote-Extra-".into()],
+            ..RequestHeaderOptions::default()
+        };
+        let proxy = RequestHeader { authorities: ClientCertificates::from_pem(&pem).expect("a bundle"), options };
+        let headers = || {
+            let mut h = HeaderMap::new();
+            h.insert("x-remote-user", "bob".parse().expect("a value"));
+            h.append("x-remote-group", "a".parse().expect("a value"));
+            h.append("x-remote-group", "b".parse().expect("a value"));
+            h.insert("x-remote-extra-scopes%2fx", "s".parse().expect("a value"));
+            h
+        };
+        let jane = client(&ca, rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+        let mut sent = headers();
+        let user = proxy.authenticate(&[jane], &mut sent).expect("believed").expect("named");
+        assert_eq!(user.name, "bob");
+        assert_eq!(user.groups, ["a", "b", "system:authenticated"]);
+        assert_eq!(user.extra, [(Str::from("scopes/x"), vec![Str::from("s")])]);
+        assert!(sent.is_empty());
+        assert_eq!(proxy.authenticate(&[], &mut headers()), Ok(None), "without a certificate headers mean nothing");
+    }
+}

@@ -1,0 +1,222 @@
+//! `/api`, `/apis` and the documents below them, for the whole chain.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use async_trait::async_trait;
+use http::{HeaderValue, Method, StatusCode, header};
+use machinery::{Str, meta::status::Status};
+
+use super::{Document, Documents, Group, groups_of, merge};
+use crate::{
+    body::Body,
+    negotiate::{Accepted, Form, Media, Offer},
+    pipeline::respond::{self, Response},
+    request::Request,
+    server::{Endpoint, ResourceTable, VersionEndpoints},
+};
+
+/// Groups that are served by others (the aggregator's remote servers).
+pub trait RemoteGroups: Send + Sync {
+    /// A number that changes whenever the groups do.
+    fn generation(&self) -> u64;
+
+    /// The groups as they are now.
+    fn groups(&self) -> Vec<Group>;
+}
+
+/// No remote groups.
+pub struct NoRemotes;
+
+impl RemoteGroups for NoRemotes {
+    fn generation(&self) -> u64 {
+        0
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        Vec::new()
+    }
+}
+
+/// Discovery of a chain of servers.
+pub struct Discovery {
+    tables: Vec<Arc<ArcSwap<ResourceTable>>>,
+    remotes: Arc<dyn RemoteGroups>,
+    /// Where clients find this server.
+    address: Str,
+    made: ArcSwapOption<Made>,
+}
+
+/// Documents, and the state of the rows they were made from.
+struct Made {
+    tables: Vec<Arc<ResourceTable>>,
+    remotes: u64,
+    documents: Documents,
+}
+
+impl Discovery {
+    /// Of these servers' tables, and of what others serve.
+    pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, remotes: Arc<dyn RemoteGroups>, address: Str) -> Arc<Self> {
+        Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty() })
+    }
+
+    /// The documents for the rows as they are now; made anew only when the rows have changed.
+    fn documents(&self) -> Arc<Made> {
+        let tables: Vec<Arc<ResourceTable>> = self.tables.iter().map(|t| t.load_full()).collect();
+        let remotes = self.remotes.generation();
+        if let Some(made) = self.made.load_full()
+            && made.remotes == remotes
+            && made.tables.iter().zip(&tables).all(|(a, b)| Arc::ptr_eq(a, b))
+        {
+            return made;
+        }
+        let own = tables.iter().flat_map(|t| groups_of(t.entries().iter().map(|e| &e.row)));
+        let groups = merge(own.chain(self.remotes.groups()));
+        let made = Arc::new(Made { tables, remotes, documents: Documents::new(&groups) });
+        self.made.store(Some(made.clone()));
+        made
+    }
+
+    fn answer(&self, request: &Request, place: &Place) -> Result<Response, Status> {
+        let made = self.documents();
+        let documents = &made.documents;
+        let get_only = matches!(place, Place::Core | Place::Version(..));
+        if get_only && request.method != Method::GET {
+            return Err(Status::method_not_allowed());
+        }
+        match place {
+            Place::Core => {
+                let accepted = respond::accepted(request, &Offer { routed: true, ..Offer::DISCOVERY })?;
+                if accepted.form == Form::Aggregated {
+                    return Ok(aggregated(request, documents.aggregated_core(), accepted));
+                }
+                let versions = documents.core_versions(&self.address);
+                Ok(respond::document(StatusCode::OK, &versions, accepted))
+            }
+            Place::Groups { aggregates } => {
+                let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::PLAIN } };
+                let accepted = respond::accepted(request, &offer)?;
+                if accepted.form == Form::Aggregated {
+                    return Ok(aggregated(request, documents.aggregated_groups(), accepted));
+                }
+                Ok(plain(documents.group_list(), accepted))
+            }
+            Place::Group(group) => {
+                let accepted = respond::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
+                documents.group(group).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
+            }
+            Place::Version(group, version) => {
+                let accepted = respond::accepted(request, &Offer::PLAIN)?;
+                documents.resources(group, version).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
+            }
+        }
+    }
+
+    fn knows_group(&self, group: &str) -> bool {
+        self.documents().documents.group(group).is_some()
+    }
+}
+
+/// A document of discovery.
+#[derive(Clone, Debug, PartialEq)]
+enum Place {
+    /// `/api`
+    Core,
+    /// `/apis`; with a slash behind it there is no aggregated form.
+    Groups { aggregates: bool },
+    /// `/apis/GROUP`
+    Group(Str),
+    /// `/apis/GROUP/VERSION` and `/api/VERSION`
+    Version(Str, Str),
+}
+
+impl Place {
+    fn of(path: &str) -> Option<Place> {
+        let parts: Vec<&str> = path.strip_prefix('/')?.trim_end_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["api"] => Some(Place::Core),
+            ["apis"] => Some(Place::Groups { aggregates: path == "/apis" }),
+            ["api", version] => Some(Place::Version(Str::default(), Str::from(*version))),
+            ["apis", group] => Some(Place::Group(Str::from(*group))),
+            ["apis", group, version] => Some(Place::Version(Str::from(*group), Str::from(*version))),
+            _ => None,
+        }
+    }
+}
+
+fn plain(document: &Document, accepted: Accepted) -> Response {
+    if accepted == Accepted::JSON {
+        return respond::bytes(StatusCode::OK, Media::Json.name(), Body::full(document.json()));
+    }
+    respond::document(StatusCode::OK, document.value(), accepted)
+}
+
+/// The aggregated form, which clients cache by its ETag.
+fn aggregated(request: &Request, document: &Document, accepted: Accepted) -> Response {
+    let known = request.header("if-none-match").is_some_and(|tag| tag == document.etag().as_str());
+    let mut response = if known {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else if accepted.media == Media::Json && !accepted.pretty {
+        respond::bytes(StatusCode::OK, respond::content_type(accepted), Body::full(document.json()))
+    } else {
+        respond::document(StatusCode::OK, document.value(), accepted)
+    };
+    let headers = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(document.etag()) {
+        headers.insert(header::ETAG, tag);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}
+
+/// One place, as an endpoint.
+struct At {
+    discovery: Arc<Discovery>,
+    place: Place,
+}
+
+#[async_trait]
+impl Endpoint for At {
+    async fn serve(&self, request: Request) -> Result<Response, Status> {
+        self.discovery.answer(&request, &self.place)
+    }
+}
+
+/// Claims the paths of discovery. Groups that nobody serves are left to whoever comes behind.
+pub struct DiscoveryPaths(pub Arc<Discovery>);
+
+impl VersionEndpoints for DiscoveryPaths {
+    fn endpoint(&self, request: &Request) -> Option<Arc<dyn Endpoint>> {
+        if request.info.is_resource {
+            return None;
+        }
+        let place = Place::of(&request.info.path)?;
+        let ours = match &place {
+            Place::Group(group) | Place::Version(group, _) => group.is_empty() || self.0.knows_group(group),
+            Place::Core | Place::Groups { .. } => true,
+        };
+        ours.then(|| Arc::new(At { discovery: self.0.clone(), place }) as Arc<dyn Endpoint>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_from_paths() {
+        let check = |path: &str, expect: Option<Place>| assert_eq!(Place::of(path), expect, "{path}");
+        check("/api", Some(Place::Core));
+        check("/api/", Some(Place::Core));
+        check("/apis", Some(Place::Groups { aggregates: true }));
+        check("/apis/", Some(Place::Groups { aggregates: false }));
+        check("/api/v1/", Some(Place::Version("".into(), "v1".into())));
+        check("/apis/apps", Some(Place::Group("apps".into())));
+        check("/apis/apps/v1", Some(Place::Version("apps".into(), "v1".into())));
+        check("/healthz", None);
+        check("/api/v1/pods", None);
+    }
+}

@@ -1,0 +1,290 @@
+//! Reading bodies, and documents in them.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use machinery::{
+    Value,
+    codec::{json, protobuf, yaml},
+    meta::status::Status,
+    schema::{self, builtin},
+};
+
+use super::options::FieldValidation;
+use crate::{negotiate::Media, request::Request, resource::Resource};
+
+/// The largest body that a write may have, in bytes.
+pub(super) const LIMIT: usize = 3 << 20;
+
+/// The whole body, up to the limit.
+pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
+    let Some(mut body) = request.body.take() else { return Ok(Bytes::new()) };
+    let too_large = || Status::request_entity_too_large(format!("limit is {LIMIT}"));
+    let announced = request.header("content-length").and_then(|l| l.parse::<usize>().ok()).unwrap_or(0);
+    if announced > LIMIT {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Status::bad_request(format!("error reading the body: {e}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > LIMIT {
+            return Err(too_large());
+        }
+        if first.is_empty() {
+            first = data; // small bodies come in one piece and are not copied
+        } else {
+            if rest.is_empty() {
+                rest.reserve(announced.clamp(first.len() + data.len(), LIMIT));
+                rest.extend_from_slice(&first);
+                first = Bytes::from_static(b" ");
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// The encodings that a row's documents may come in.
+fn readable(row: &Resource) -> &'static [Media] {
+    if row.built_in { &[Media::Json, Media::Yaml, Media::Protobuf] } else { &[Media::Json, Media::Yaml] }
+}
+
+/// The document in a request's body, as the row's type: decoded, checked for unknown fields, defaulted.
+pub async fn read_object(
+    request: &mut Request,
+    row: &Resource,
+    kind: (&str, &str, &str),
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let media = Media::of_content_type(request.header("content-type"), readable(row))
+        .ok_or_else(|| Status::unsupported_media_type(&readable(row).iter().map(|m| m.name()).collect::<Vec<_>>()))?;
+    let bytes = read_body(request).await?;
+    let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
+    let (value, mut problems) = expected.parse(&bytes, media, validation)?;
+    let value = expected.check_kind(value, &bytes)?;
+    let value = conform(row, kind, value, &mut problems).map_err(|e| expected.unhandled(&e))?;
+    report(&expected, validation, problems, warnings)?;
+    Ok(value)
+}
+
+/// The type that a body should hold.
+struct Expected<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    row: &'a Resource,
+}
+
+impl Expected<'_> {
+    fn unrecognized(&self, why: &str, bytes: &[u8]) -> Status {
+        let kind = self.kind;
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            excerpt(bytes)
+        ))
+    }
+
+    fn unhandled(&self, why: &str) -> Status {
+        let Expected { version, kind, .. } = self;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
+    fn parse(&self, bytes: &[u8], media: Media, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
+        let strict = validation != FieldValidation::Ignore;
+        let json_error =
+            |e: json::JsonError| self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes);
+        match media {
+            Media::Json if strict => json::decode_strict(bytes).map_err(json_error),
+            Media::Json => Ok((json::decode(bytes).map_err(json_error)?, Vec::new())),
+            Media::Yaml if strict => {
+                let (value, repeated) =
+                    yaml::decode_strict(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
+                Ok((value, repeated.into_iter().collect()))
+            }
+            Media::Yaml => Ok((yaml::decode(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?, Vec::new())),
+            Media::Protobuf => Ok((self.parse_protobuf(bytes)?, Vec::new())),
+        }
+    }
+
+    fn parse_protobuf(&self, bytes: &[u8]) -> Result<Value, Status> {
+        let envelope = protobuf::envelope(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
+        let api_version = envelope.api_version;
+        let (group, version) = match (api_version, api_version.split_once('/')) {
+            ("", _) => (self.group, self.version),
+            (_, Some((group, version))) => (group, version),
+            (version, None) => ("", version),
+        };
+        let kind = if envelope.kind.is_empty() { self.kind } else { envelope.kind };
+        if (group, version, kind) != (self.group, self.version, self.kind) {
+            return Err(self.other_kind(if api_version.is_empty() { self.version } else { api_version }, kind));
+        }
+        let id = builtin::by_gvk(group, version, kind).ok_or_else(|| self.unhandled("it has no protobuf"))?;
+        protobuf::decode_raw(id, envelope.raw).map_err(|e| self.unhandled(&e.to_string()))
+    }
+
+    /// Fills in kind and apiVersion, or refuses another kind's document.
+    fn check_kind(&self, value: Value, bytes: &[u8]) -> Result<Value, Status> {
+        let mut value = match value {
+            Value::Null => Value::object(),
+            Value::Object(_) => value,
+            other => {
+                let go_type = go_type_name(&other);
+                let why = format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {go_type} into Go value of type \
+                     struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                     \"json:\\\"kind,omitempty\\\"\" }}"
+                );
+                return Err(self.unrecognized(&why, bytes));
+            }
+        };
+        let text = |key: &str| match value.get(key) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(s)) => Ok(s.to_string()),
+            Some(other) => {
+                let field = if key == "kind" { "kind" } else { "apiVersion" };
+                let why = format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of \
+                     type string",
+                    go_type_name(other)
+                );
+                Err(self.unrecognized(&why, bytes))
+            }
+        };
+        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+        let expected =
+            if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
+        if self.row.built_in {
+            let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
+            let kind = if kind.is_empty() { self.kind.to_owned() } else { kind };
+            if kind != self.kind || api_version != expected {
+                return Err(self.other_kind(&api_version, &kind));
+            }
+        } else {
+            if kind.is_empty() {
+                return Err(self.unrecognized_custom("Kind", bytes));
+            }
+            if api_version.is_empty() {
+                return Err(self.unrecognized_custom("apiVersion", bytes));
+            }
+            if api_version != expected {
+                return Err(Status::bad_request(format!(
+                    "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+                )));
+            }
+        }
+        let object = value.make_object();
+        object.insert("kind", self.kind);
+        object.insert("apiVersion", expected);
+        Ok(value)
+    }
+
+    fn unrecognized_custom(&self, what: &str, bytes: &[u8]) -> Status {
+        let kind = self.kind;
+        let text = String::from_utf8_lossy(bytes);
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): Object '{what}' is missing in '{text}' ({})",
+            excerpt(bytes)
+        ))
+    }
+
+    /// A document of another type: known or not, it is refused.
+    fn other_kind(&self, api_version: &str, kind: &str) -> Status {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = builtin::by_gvk(group, version, kind).is_some();
+        if known && kind == self.kind {
+            let expected = if self.group.is_empty() {
+                self.version.to_owned()
+            } else {
+                format!("{}/{}", self.group, self.version)
+            };
+            return Status::bad_request(format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+            ));
+        }
+        let why = if known {
+            let package = if self.group.is_empty() { "core" } else { self.group.split('.').next().unwrap_or("") };
+            let from_package = if group.is_empty() { "v1" } else { version };
+            format!("converting ({from_package}.{kind}) to ({package}.{}): unknown conversion", self.kind)
+        } else {
+            format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            )
+        };
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
+    }
+}
+
+/// Brings a document into the row's type; unknown fields are dropped and noted in `problems`.
+pub fn conform(
+    row: &Resource,
+    kind: (&str, &str, &str),
+    value: Value,
+    problems: &mut Vec<String>,
+) -> Result<Value, String> {
+    let own = kind.2 == row.kind;
+    let builtin;
+    let shape = if own {
+        &*row.schema
+    } else {
+        builtin = builtin::schema_of(kind.0, kind.1, kind.2);
+        builtin.ok_or_else(|| format!("no kind {:?} is registered", kind.2))?
+    };
+    if !row.built_in && own {
+        let mut value = value;
+        problems.extend(schema::prune(shape, &mut value));
+        schema::apply_defaults(shape, &mut value);
+        return Ok(value);
+    }
+    let (mut value, unknown) = schema::decode(shape, value).map_err(|e| e.to_string())?;
+    problems.extend(unknown);
+    schema::apply_defaults(shape, &mut value);
+    if own {
+        row.strategy.default(&mut value);
+    }
+    Ok(value)
+}
+
+fn report(
+    expected: &Expected<'_>,
+    validation: FieldValidation,
+    problems: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    match validation {
+        FieldValidation::Ignore => {}
+        FieldValidation::Warn => warnings.extend(problems),
+        FieldValidation::Strict if problems.is_empty() => {}
+        FieldValidation::Strict => {
+            return Err(expected.unhandled(&format!("strict decoding error: {}", problems.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// The start of a body as upstream quotes it in errors: text if it looks like JSON, hexadecimal otherwise.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    if bytes.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let more = if bytes.len() > SHOWN { " ..." } else { "" };
+    let start = &bytes[..bytes.len().min(SHOWN)];
+    let looks_like_json = bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| *b == b'{');
+    if looks_like_json {
+        return String::from_utf8_lossy(start).into_owned() + more;
+    }
+    start.iter().map(|b| format!("{b:02x}")).collect::<String>() + more
+}
+
+fn go_type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,59 @@
+//! POST to a collection.
+
+use machinery::{Value, meta::status::Status};
+
+use super::{
+    Target, body,
+    options::{WriteKind, WriteOptions},
+    transform::View,
+};
+use crate::{
+    pipeline::respond::{Response, add_warnings},
+    registry::Write,
+};
+
+/// Answers the request.
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let row = &target.entry.row;
+    let view = View::of_request(&target.request, &target.entry)?;
+    let options = WriteOptions::read(&target.request, WriteKind::Create)?;
+    let mut warnings = Vec::new();
+    let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+    let object = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+    let info = &target.request.info;
+    check_namespace(&object, &info.namespace, row.namespaced)?;
+    let mut write = Write {
+        row,
+        namespace: &info.namespace,
+        subresource: &info.subresource,
+        user: &target.request.user,
+        options: &options,
+        warnings: &mut warnings,
+    };
+    let written = target.registry.create(&mut write, object).await?;
+    Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
+}
+
+/// The body's namespace must be the path's, or be left out.
+pub(super) fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
+    let found = object.str_at(&["metadata", "namespace"]).unwrap_or("");
+    if namespaced && !found.is_empty() && found != namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// The body's name must be there and be the path's.
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    match object.str_at(&["metadata", "name"]).unwrap_or("") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        found if found != name => Err(Status::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        ))),
+        _ => Ok(()),
+    }
+}

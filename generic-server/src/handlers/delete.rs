@@ -1,0 +1,82 @@
+//! DELETE of one object.
+
+use http::StatusCode;
+use machinery::{Value, codec::protobuf, meta::status::Status, object, schema::builtin};
+
+use super::{
+    Target,
+    body::{self, excerpt},
+    options::{DeleteOptions, WriteOptions},
+    transform::View,
+};
+use crate::{
+    negotiate::Media,
+    pipeline::respond::{Response, add_warnings, document},
+    registry::{Deleted, Write},
+    request::Request,
+};
+
+/// Answers the request.
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let view = View::of_request(&target.request, &target.entry)?;
+    let options = read_options(&mut target.request).await?;
+    let info = &target.request.info;
+    let mut warnings = Vec::new();
+    let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
+    let mut write = Write {
+        row: &target.entry.row,
+        namespace: &info.namespace,
+        subresource: &info.subresource,
+        user: &target.request.user,
+        options: &write_options,
+        warnings: &mut warnings,
+    };
+    let response = match target.registry.delete(&mut write, &info.name, &options).await? {
+        Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes)?,
+        Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
+            view.bytes(StatusCode::OK, &target.registry, &bytes)?
+        }
+        Deleted::Gone(bytes) => {
+            let uid = machinery::codec::scan::text(&bytes, &["metadata", "uid"]).unwrap_or_default();
+            let mut details = object! { "name" => &info.name, "kind" => &target.entry.row.plural, "uid" => &*uid };
+            if !info.group.is_empty() {
+                details.set(&["group"], &info.group);
+            }
+            let status = object! {
+                "kind" => "Status", "apiVersion" => "v1", "metadata" => Value::object(),
+                "status" => "Success", "details" => details,
+            };
+            document(StatusCode::OK, &status, view.accepted().whole())
+        }
+    };
+    Ok(add_warnings(response, &warnings))
+}
+
+/// The options in the body, or else in the query.
+pub(super) async fn read_options(request: &mut Request) -> Result<DeleteOptions, Status> {
+    let bytes = body::read_body(request).await?;
+    if bytes.is_empty() {
+        return DeleteOptions::read(request, None);
+    }
+    let all = [Media::Json, Media::Yaml, Media::Protobuf];
+    let media = Media::of_content_type(request.header("content-type"), &all)
+        .ok_or_else(|| Status::unsupported_media_type(&all.map(Media::name)))?;
+    let bad = |why: String| Status::bad_request(why);
+    let value = match media {
+        Media::Json => machinery::codec::json::decode(&bytes)
+            .map_err(|e| bad(format!("couldn't get version/kind; json parse error: {e}")))?,
+        Media::Yaml => machinery::codec::yaml::decode(&bytes).map_err(|e| bad(e.to_string()))?,
+        Media::Protobuf => protobuf::decode(&bytes).map_err(|e| bad(format!("{e} ({})", excerpt(&bytes))))?,
+    };
+    let text = |key: &str| value.str_at(&[key]).unwrap_or("");
+    let (kind, version) = (text("kind"), text("apiVersion"));
+    if !matches!(kind, "" | "DeleteOptions") {
+        return Err(bad(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \
+             \"pkg/apis/meta/internalversion/scheme/register.go:27\""
+        )));
+    }
+    let schema = builtin::schema_of("", "v1", "DeleteOptions").expect("the table has DeleteOptions");
+    let (value, _) = machinery::schema::decode(schema, value).map_err(|e| bad(e.to_string()))?;
+    DeleteOptions::read(request, Some(value))
+}

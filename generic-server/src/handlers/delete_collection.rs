@@ -1,0 +1,45 @@
+//! DELETE of a collection: its objects as they are now, one by one.
+
+use futures_util::{StreamExt, stream};
+use machinery::meta::status::Status;
+
+use super::{Target, delete, list::read_page, list_options::ListOptions, options::WriteOptions, transform::View};
+use crate::{pipeline::respond::Response, registry::Write};
+
+/// How many objects are deleted at once.
+const WORKERS: usize = 8;
+
+/// Answers the request: the list of what was deleted.
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let view = View::of_request(&target.request, &target.entry)?;
+    view.check_list()?;
+    let list = ListOptions::read(&target.request, &target.entry.row, false)?;
+    let options = delete::read_options(&mut target.request).await?;
+    let info = &target.request.info;
+    let page = read_page(&target.registry, &info.namespace, &list).await?;
+    let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
+    let target_ref = &target;
+    let (options_ref, write_options_ref) = (&options, &write_options);
+    let results: Vec<Result<(), Status>> = stream::iter(page.objects.clone())
+        .map(|object| async move {
+            let mut warnings = Vec::new();
+            let mut write = Write {
+                row: &target_ref.entry.row,
+                namespace: object.namespace().unwrap_or(""),
+                subresource: "",
+                user: &target_ref.request.user,
+                options: write_options_ref,
+                warnings: &mut warnings,
+            };
+            match target_ref.registry.delete(&mut write, object.name(), options_ref).await {
+                Ok(_) => Ok(()),
+                Err(status) if status.is_not_found() => Ok(()), // somebody was faster
+                Err(status) => Err(status),
+            }
+        })
+        .buffer_unordered(WORKERS)
+        .collect()
+        .await;
+    results.into_iter().collect::<Result<Vec<()>, Status>>()?;
+    view.list(&target.registry, page.objects, &page.meta)
+}

@@ -1,0 +1,98 @@
+//! GET of a collection: a snapshot, selected, paged, sent from shared bytes.
+
+use std::sync::Arc;
+
+use machinery::meta::status::Status;
+use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot};
+
+use super::{
+    Target,
+    list_options::{Continuation, ListOptions},
+    read_error,
+    transform::{ListMeta, View},
+};
+use crate::{pipeline::respond::Response, registry::Registry};
+
+/// Answers the request.
+pub(super) async fn serve(target: Target) -> Result<Response, Status> {
+    let view = View::of_request(&target.request, &target.entry)?;
+    let options = ListOptions::read(&target.request, &target.entry.row, false)?;
+    let namespace = target.request.info.namespace.clone();
+    let page = read_page(&target.registry, &namespace, &options).await?;
+    view.list(&target.registry, page.objects, &page.meta)
+}
+
+/// One page of a collection.
+pub(super) struct Page {
+    /// The objects.
+    pub objects: Vec<Arc<Object>>,
+    /// What the list says about itself.
+    pub meta: ListMeta,
+}
+
+/// Reads the page that the options ask for.
+pub(super) async fn read_page(registry: &Registry, namespace: &str, options: &ListOptions) -> Result<Page, Status> {
+    let at = options.read_at()?;
+    let snapshot = match registry.cache().read(at).await {
+        Ok(snapshot) => snapshot,
+        Err(CacheError::Expired { .. }) => return Err(expired(registry, options).await),
+        Err(error) => return Err(read_error(&error, &registry.group_resource())),
+    };
+    select(registry, namespace, options, &snapshot, at)
+}
+
+fn select(
+    registry: &Registry,
+    namespace: &str,
+    options: &ListOptions,
+    snapshot: &Snapshot,
+    at: ReadAt,
+) -> Result<Page, Status> {
+    // A list of any state (resourceVersion "0") is answered whole, as upstream's cache does.
+    let limit = if at == ReadAt::Any { 0 } else { options.limit };
+    let prefix = registry.namespace_prefix(namespace);
+    let start = options.continuation.as_ref().map(|c| format!("{}{}", registry.prefix(), c.start));
+    let everything = options.selection.is_everything();
+    let mut objects = Vec::new();
+    let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
+    // An index answers for a pinned field (pods of a node) without a look at the others.
+    if limit == 0
+        && namespace.is_empty()
+        && let Some((field, value)) = options.selection.pinned_field()
+        && let Some(indexed) = snapshot.by_field(field, value, start.as_deref())
+    {
+        objects.extend(indexed.filter(|o| options.selection.matches(o)).cloned());
+        return Ok(Page { objects, meta });
+    }
+    let mut entries = snapshot.range(&prefix, start.as_deref());
+    while let Some(entry) = entries.next() {
+        let object = match entry {
+            Entry::Object(object) => object,
+            broken @ Entry::Broken(_) => return Err(registry.unreadable(broken)),
+        };
+        if !everything && !options.selection.matches(object) {
+            continue;
+        }
+        if limit > 0 && objects.len() == limit {
+            let last: &Arc<Object> = &objects[limit - 1];
+            let start = format!("{}\0", &last.key()[registry.prefix().len()..]);
+            let revision = match at {
+                ReadAt::Exact(revision) => Some(revision),
+                _ => Some(snapshot.revision()),
+            };
+            meta.continuation = Continuation { revision, start }.token();
+            meta.remaining = everything.then(|| 1 + entries.count());
+            break;
+        }
+        objects.push(object.clone());
+    }
+    Ok(Page { objects, meta })
+}
+
+/// The 410 of a list whose state is gone; a client that pages gets a token to go on without consistency.
+async fn expired(registry: &Registry, options: &ListOptions) -> Status {
+    let Some(continuation) = &options.continuation else { return Status::compacted_list() };
+    let current = registry.cache().read(ReadAt::Latest).await.map(|s| s.revision()).ok();
+    let token = Continuation { revision: current, start: continuation.start.clone() }.token();
+    Status::expired_continue(&token)
+}

@@ -1,0 +1,290 @@
+//! ListOptions: which objects of a collection, at which revision, how many.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{
+        field_error::FieldError,
+        gvk::GroupKind,
+        selector::{FieldSelector, LabelSelector},
+        status::Status,
+    },
+    object,
+};
+use storage::{
+    Revision,
+    cache::{Filter, Object, ReadAt},
+};
+
+use super::options::parse_int;
+use crate::{request::Request, resource::Resource};
+
+/// The options of a list, a watch or a deletion of a collection.
+pub(super) struct ListOptions {
+    /// The selection.
+    pub selection: Arc<Selection>,
+    /// As sent.
+    pub resource_version: Str,
+    /// `Exact`, `NotOlderThan` or empty.
+    pub version_match: Str,
+    /// The most objects in one answer; 0 means all.
+    pub limit: usize,
+    /// Where a list goes on.
+    pub continuation: Option<Continuation>,
+    /// Whether a watch wants bookmarks.
+    pub bookmarks: bool,
+    /// Whether a watch begins with the state there is.
+    pub send_initial_events: Option<bool>,
+    /// How long a watch lasts.
+    pub timeout: Option<Duration>,
+}
+
+/// Label and field selectors, resolved against a row.
+#[derive(Debug)]
+pub(super) struct Selection {
+    labels: LabelSelector,
+    /// Terms on metadata.name, metadata.namespace and the row's selectable fields.
+    fields: Vec<(Place, Str, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Name,
+    Namespace,
+    Field(usize),
+}
+
+impl Selection {
+    /// Whether everything is selected.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_empty()
+    }
+
+    /// The name that is pinned, if one is.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.fields.iter().find(|(place, _, equal)| *place == Place::Name && *equal).map(|(_, value, _)| value.as_str())
+    }
+
+    /// A selectable field that is pinned to a value, by its position.
+    pub(super) fn pinned_field(&self) -> Option<(usize, &str)> {
+        self.fields.iter().find_map(|(place, value, equal)| match place {
+            Place::Field(i) if *equal => Some((*i, value.as_str())),
+            _ => None,
+        })
+    }
+}
+
+impl Filter for Selection {
+    fn matches(&self, object: &Object) -> bool {
+        let fields = self.fields.iter().all(|(place, value, equal)| {
+            let found = match place {
+                Place::Name => object.name(),
+                Place::Namespace => object.namespace().unwrap_or(""),
+                Place::Field(i) => object.field(*i),
+            };
+            (found == value.as_str()) == *equal
+        });
+        fields && (self.labels.is_everything() || self.labels.matches_with(|key| object.labels().get(key)))
+    }
+}
+
+/// A continue token, opened.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Continuation {
+    /// The revision to go on at; none means the latest (an inconsistent rest).
+    pub revision: Option<Revision>,
+    /// Where to go on, below the collection's prefix.
+    pub start: String,
+}
+
+impl Continuation {
+    /// The token.
+    pub(super) fn token(&self) -> String {
+        let revision = self.revision.map_or(-1, |r| r as i64);
+        let value = object! { "v" => "meta.k8s.io/v1", "rv" => revision, "start" => self.start.as_str() };
+        URL_SAFE_NO_PAD.encode(json::encode(&value))
+    }
+
+    fn open(token: &str) -> Result<Self, Status> {
+        let bad =
+            |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|e| match e {
+            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
+                bad(format!("illegal base64 data at input byte {at}"))
+            }
+            _ => bad(format!("illegal base64 data at input byte {}", token.len())),
+        })?;
+        let value = json::decode(&bytes).map_err(|e| bad(e.to_string()))?;
+        let start = value.str_at(&["start"]).unwrap_or("");
+        match value.str_at(&["v"]).unwrap_or("") {
+            "meta.k8s.io/v1" => {}
+            other => {
+                return Err(bad(format!("server does not recognize this encoded version {other}")));
+            }
+        }
+        let revision = value.get("rv").and_then(Value::as_i64).unwrap_or(0);
+        if revision == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
+        }
+        if start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)".into()));
+        }
+        if start.split('/').any(|part| part == "..") || start.starts_with('/') {
+            return Err(bad(start.to_owned()));
+        }
+        Ok(Continuation { revision: (revision > 0).then_some(revision as u64), start: start.to_owned() })
+    }
+}
+
+impl ListOptions {
+    /// Reads and validates the query.
+    pub(super) fn read(request: &Request, row: &Resource, watch: bool) -> Result<Self, Status> {
+        let query = &request.query;
+        let text = |key: &str| Str::from(query.get(key).unwrap_or(""));
+        let limit = query.get("limit").map_or(Ok(0), parse_int)?;
+        let timeout = query.get("timeoutSeconds").map(parse_int).transpose()?;
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or(""))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or(""))
+            .map_err(|e| Status::bad_request(e.to_string()))?;
+        let send_initial_events = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+        let (version, version_match, token) = (text("resourceVersion"), text("resourceVersionMatch"), text("continue"));
+        let mut errors = Vec::new();
+        validate(watch, &version, &version_match, &token, send_initial_events, &mut errors);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors));
+        }
+        let fields = resolve_fields(&fields, row)?;
+        let continuation = if token.is_empty() || watch { None } else { Some(Continuation::open(&token)?) };
+        if continuation.is_some() && !matches!(version.as_str(), "" | "0") {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        Ok(ListOptions {
+            selection: Arc::new(Selection { labels, fields }),
+            resource_version: version,
+            version_match,
+            limit: usize::try_from(limit).unwrap_or(0),
+            continuation,
+            bookmarks: query.flag("allowWatchBookmarks"),
+            send_initial_events,
+            timeout: timeout.filter(|t| *t > 0).map(|t| Duration::from_secs(t.unsigned_abs())),
+        })
+    }
+
+    /// The state that a list wants.
+    pub(super) fn read_at(&self) -> Result<ReadAt, Status> {
+        if let Some(continuation) = &self.continuation {
+            return Ok(continuation.revision.map_or(ReadAt::Latest, ReadAt::Exact));
+        }
+        let version = self.resource_version.as_str();
+        Ok(match (version, self.version_match.as_str()) {
+            ("", _) => ReadAt::Latest,
+            ("0", _) => ReadAt::Any,
+            (version, "Exact") => ReadAt::Exact(parse_resource_version(version)?),
+            (version, "") if self.limit > 0 => ReadAt::Exact(parse_resource_version(version)?),
+            (version, _) => ReadAt::NotOlderThan(parse_resource_version(version)?),
+        })
+    }
+}
+
+/// A resourceVersion, or the 400 for what is none.
+pub(super) fn parse_resource_version(text: &str) -> Result<Revision, Status> {
+    parse_revision(text).map_err(|error| Status::bad_request(format!("invalid resource version: {error}")))
+}
+
+/// A resourceVersion, or the field error for what is none.
+pub(super) fn parse_revision(text: &str) -> Result<Revision, FieldError> {
+    text.parse().map_err(|e: std::num::ParseIntError| {
+        let why = match e.kind() {
+            std::num::IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        FieldError::invalid("resourceVersion", text, format!("strconv.ParseUint: parsing {text:?}: {why}"))
+    })
+}
+
+fn validate(
+    watch: bool,
+    version: &str,
+    version_match: &str,
+    token: &str,
+    initial: Option<bool>,
+    errors: &mut Vec<FieldError>,
+) {
+    let forbidden = |field: &str, why: &str| FieldError::forbidden(field, why);
+    if !version_match.is_empty() {
+        if watch {
+            if initial.is_none() {
+                errors.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
+            }
+        } else {
+            if version.is_empty() {
+                errors.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
+            }
+            if !token.is_empty() {
+                errors.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
+            }
+            if !matches!(version_match, "Exact" | "NotOlderThan") {
+                let known = ["Exact", "NotOlderThan", ""];
+                errors.push(FieldError::not_supported("resourceVersionMatch", version_match, known));
+            }
+            if version_match == "Exact" && version == "0" {
+                errors.push(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
+            }
+        }
+    }
+    match (watch, initial) {
+        (false, Some(_)) => errors.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")),
+        (true, Some(_)) => {
+            if version_match != "NotOlderThan" {
+                errors.push(forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
+            }
+            if !token.is_empty() {
+                errors.push(forbidden("continue", "continue is forbidden for watch"));
+            }
+        }
+        _ => {}
+    }
+    if watch && !matches!(version_match, "" | "NotOlderThan") {
+        errors.push(FieldError::not_supported("resourceVersionMatch", version_match, ["NotOlderThan"]));
+    }
+}
+
+fn resolve_fields(selector: &FieldSelector, row: &Resource) -> Result<Vec<(Place, Str, bool)>, Status> {
+    selector
+        .terms()
+        .iter()
+        .map(|term| {
+            if let Some(why) = row.refuse_field(&term.field) {
+                return Err(Status::bad_request(why));
+            }
+            let place = match term.field.as_str() {
+                "metadata.name" => Place::Name,
+                "metadata.namespace" => Place::Namespace,
+                field => match row.selectable_fields.iter().position(|f| f.name == field) {
+                    Some(i) => Place::Field(i),
+                    None => return Err(Status::bad_request(format!("field label not supported: {field}"))),
+                },
+            };
+            Ok((place, term.value.clone(), term.equal))
+        })
+        .collect()
+}

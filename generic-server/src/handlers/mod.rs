@@ -1,0 +1,136 @@
+//! One file a verb. A handler reads what the request says, asks the registry, and answers in the form that was agreed on.
+
+mod body;
+mod create;
+mod delete;
+mod delete_collection;
+mod get;
+mod list;
+mod list_options;
+pub mod options;
+mod patch;
+mod scale;
+pub mod transform;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use http::Method;
+use machinery::meta::{gvk::GroupResource, names, status::Status};
+use storage::cache::CacheError;
+
+pub use body::{conform, read_body, read_object};
+
+use crate::{
+    pipeline::respond::Response,
+    registry::Registry,
+    request::{Request, Route},
+    resource::{SubresourceKind, Verb},
+    server::Entry,
+};
+
+/// A request for a stored resource, with what every handler needs of it.
+pub struct Target {
+    /// The request.
+    pub request: Request,
+    /// The row.
+    pub entry: Arc<Entry>,
+    /// The row's objects.
+    pub registry: Arc<Registry>,
+}
+
+/// Answers a request for a resource that has a row.
+pub async fn serve(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+    check_route(&request, &entry)?;
+    let subresource = request.info.subresource.clone();
+    if let Some(endpoint) = entry.endpoints.get(&subresource) {
+        return endpoint.serve(request).await;
+    }
+    let Some(registry) = entry.registry.clone() else { return Err(Status::method_not_allowed()) };
+    let target = Target { request, registry, entry: entry.clone() };
+    if let Some(kind) = entry.row.subresource(&subresource).map(|s| &s.kind) {
+        return match kind {
+            SubresourceKind::Scale { .. } => scale::serve(target).await,
+            _ => serve_object(target).await,
+        };
+    }
+    serve_object(target).await
+}
+
+async fn serve_object(target: Target) -> Result<Response, Status> {
+    match target.request.info.verb {
+        Verb::Get => get::serve(target).await,
+        Verb::List => list::serve(target).await,
+        Verb::Watch => watch::serve(target).await,
+        Verb::Create => create::serve(target).await,
+        Verb::Update => update::serve(target).await,
+        Verb::Patch => patch::serve(target).await,
+        Verb::Delete => delete::serve(target).await,
+        Verb::DeleteCollection => delete_collection::serve(target).await,
+        Verb::Connect | Verb::Other => Err(Status::method_not_allowed()),
+    }
+}
+
+/// Refuses what no route of the resource has: upstream registers routes for exactly these combinations.
+fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
+    let (info, row) = (&request.info, &entry.row);
+    let in_namespace = info.route == Route::Namespaced;
+    let collection = match info.verb {
+        Verb::List | Verb::DeleteCollection => true,
+        Verb::Watch => !info.path.contains("/watch/"),
+        _ => info.name.is_empty(),
+    };
+    let name_in_path = !collection || !info.subresource.is_empty();
+    if in_namespace && info.namespace.is_empty() {
+        return Err(Status::bad_request("Namespace parameter required."));
+    }
+    if row.namespaced != in_namespace && (in_namespace || name_in_path) {
+        return Err(Status::path_not_found());
+    }
+    let verbs = if info.subresource.is_empty() {
+        row.verbs
+    } else {
+        let Some(subresource) = row.subresource(&info.subresource) else { return Err(Status::path_not_found()) };
+        let takes_rest = entry.endpoints.contains_key(&info.subresource);
+        if !info.rest.is_empty() && !takes_rest {
+            return Err(Status::path_not_found());
+        }
+        subresource.verbs
+    };
+    let cluster_wide_ok = matches!(info.verb, Verb::List | Verb::Watch);
+    let post_to_object = info.verb == Verb::Create && !info.name.is_empty() && info.subresource.is_empty();
+    let put_to_collection = matches!(info.verb, Verb::Update | Verb::Patch) && info.name.is_empty();
+    if request.method == Method::HEAD
+        || !(verbs.contains(info.verb) || connects(request, entry))
+        || (row.namespaced && !in_namespace && !cluster_wide_ok)
+        || post_to_object
+        || put_to_collection
+    {
+        return Err(Status::method_not_allowed());
+    }
+    if name_in_path && let Some(problem) = names::path_segment_name(&info.name).first() {
+        return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {problem}", info.name.as_str())));
+    }
+    Ok(())
+}
+
+/// Whether the request goes to a subresource with rules of its own, which judges the method itself.
+fn connects(request: &Request, entry: &Entry) -> bool {
+    !request.info.subresource.is_empty() && entry.endpoints.contains_key(&request.info.subresource)
+}
+
+/// What a failed read of the cache means for the client.
+pub fn read_error(error: &CacheError, _resource: &GroupResource) -> Status {
+    match error {
+        CacheError::TooLarge { asked, current } => Status::too_large_resource_version(*asked, *current, 1),
+        CacheError::Expired { asked, oldest } => Status::too_old_resource_version(*asked, *oldest),
+        CacheError::NotReady => Status::too_many_requests(error.to_string(), 1),
+        CacheError::Stopped => Status::service_unavailable(error.to_string()),
+        CacheError::Store(error) => match error {
+            storage::Error::Compacted { .. } => Status::compacted_list(),
+            storage::Error::Timeout(_) | storage::Error::Unavailable(_) => Status::timeout(error, 1),
+            other => Status::internal_error(other),
+        },
+    }
+}

@@ -1,0 +1,185 @@
+//! The scale subresource: how many replicas an object wants, in a document that is the same for all kinds.
+
+use async_trait::async_trait;
+use http::StatusCode;
+use machinery::{
+    Str, Value,
+    meta::{field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
+    object,
+    patch::{json_patch, merge, strategic},
+    schema::builtin,
+};
+use storage::cache::ReadAt;
+
+use super::{
+    Target, body,
+    create::{check_name, check_namespace},
+    options::{WriteKind, WriteOptions},
+};
+use crate::{
+    negotiate::Offer,
+    pipeline::respond::{self, Response, add_warnings, document},
+    registry::{Change, Write},
+    resource::{Resource, SubresourceKind, Verb},
+};
+
+/// Where the parts of a scale stand in an object.
+struct Paths {
+    replicas: Vec<Str>,
+    status_replicas: Vec<Str>,
+    selector: Option<Vec<Str>>,
+}
+
+impl Paths {
+    fn of(row: &Resource) -> Self {
+        match row.subresource("scale").map(|s| &s.kind) {
+            Some(SubresourceKind::Scale { spec_replicas, status_replicas, selector }) => Paths {
+                replicas: spec_replicas.clone(),
+                status_replicas: status_replicas.clone(),
+                selector: selector.clone(),
+            },
+            _ => unreachable!("only rows with a scale come here"),
+        }
+    }
+
+    /// The scale of an object.
+    fn scale(&self, object: &Value) -> Value {
+        let at = |path: &[Str]| object.at(&path.iter().map(Str::as_str).collect::<Vec<_>>()).cloned();
+        let mut metadata = Value::object();
+        for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            if let Some(value) = object.at(&["metadata", key]) {
+                metadata.make_object().insert(key, value.clone());
+            }
+        }
+        let mut spec = Value::object();
+        if let Some(replicas) = at(&self.replicas).filter(|r| r.as_i64() != Some(0)) {
+            spec.make_object().insert("replicas", replicas);
+        }
+        let replicas = at(&self.status_replicas).and_then(|v| v.as_i64()).unwrap_or(0);
+        let mut status = object! { "replicas" => replicas };
+        let selector = self.selector.as_ref().and_then(|path| at(path)).map(|selector| match selector {
+            Value::String(text) => text,
+            other => LabelSelector::from_value(&other).map(|s| s.to_string().into()).unwrap_or_default(),
+        });
+        if let Some(selector) = selector.filter(|s| !s.is_empty()) {
+            status.make_object().insert("selector", selector);
+        }
+        object! {
+            "kind" => "Scale", "apiVersion" => "autoscaling/v1",
+            "metadata" => metadata, "spec" => spec, "status" => status,
+        }
+    }
+}
+
+/// Answers the request.
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let accepted = respond::accepted(&target.request, &Offer::PLAIN)?;
+    let paths = Paths::of(&target.entry.row);
+    let verb = target.request.info.verb;
+    if verb == Verb::Get {
+        let info = &target.request.info;
+        let object = target.registry.get(&info.namespace, &info.name, ReadAt::Latest).await?;
+        let scale = paths.scale(&target.registry.decode(object.bytes())?);
+        return Ok(document(StatusCode::OK, &scale, accepted));
+    }
+    let mut warnings = Vec::new();
+    let write_kind = if verb == Verb::Patch { WriteKind::Patch } else { WriteKind::Update };
+    let options = WriteOptions::read(&target.request, write_kind)?;
+    let change = if verb == Verb::Patch {
+        NewScale::Patch(read_patch(&mut target).await?)
+    } else {
+        let row = &target.entry.row;
+        let kind = ("autoscaling", "v1", "Scale");
+        let scale = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+        check_name(&scale, &target.request.info.name)?;
+        check_namespace(&scale, &target.request.info.namespace, row.namespaced)?;
+        NewScale::Whole(scale)
+    };
+    let info = &target.request.info;
+    let mut write = Write {
+        row: &target.entry.row,
+        namespace: &info.namespace,
+        subresource: &info.subresource,
+        user: &target.request.user,
+        options: &options,
+        warnings: &mut warnings,
+    };
+    let change = SetReplicas { paths: &paths, row: &target.entry.row, name: &info.name, change };
+    let written = target.registry.update(&mut write, &info.name, &change).await?;
+    let scale = paths.scale(&target.registry.decode(&written.bytes)?);
+    Ok(add_warnings(document(StatusCode::OK, &scale, accepted), &warnings))
+}
+
+/// What a request makes of the scale.
+enum NewScale {
+    Whole(Value),
+    Patch(ScalePatch),
+}
+
+enum ScalePatch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+}
+
+async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
+    let content_type = target.request.header("content-type").unwrap_or("").to_owned();
+    let bytes = body::read_body(&mut target.request).await?;
+    let patch =
+        machinery::codec::json::decode(&bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")));
+    match content_type.split(';').next().unwrap_or("").trim() {
+        "application/json-patch+json" => Ok(ScalePatch::Json(patch?)),
+        "application/merge-patch+json" => Ok(ScalePatch::Merge(patch?)),
+        "application/strategic-merge-patch+json" => Ok(ScalePatch::Strategic(patch?)),
+        "application/apply-patch+yaml" => {
+            let applied = machinery::codec::yaml::decode(&bytes).map_err(|e| Status::bad_request(e.to_string()))?;
+            Ok(ScalePatch::Merge(applied))
+        }
+        _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json"])),
+    }
+}
+
+/// Writes the scale's replicas into the object.
+struct SetReplicas<'a> {
+    paths: &'a Paths,
+    row: &'a Resource,
+    name: &'a str,
+    change: NewScale,
+}
+
+#[async_trait]
+impl Change for SetReplicas<'_> {
+    async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+        let Some(current) = current else { return Ok(None) };
+        let scale = match &self.change {
+            NewScale::Whole(scale) => scale.clone(),
+            NewScale::Patch(patch) => self.patched(&self.paths.scale(current), patch)?,
+        };
+        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+        if replicas < 0 {
+            let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+            return Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), self.name, vec![error]));
+        }
+        let mut object = current.clone();
+        object.set(&self.paths.replicas.iter().map(Str::as_str).collect::<Vec<_>>(), replicas);
+        let version = scale.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::from(""));
+        object.set(&["metadata", "resourceVersion"], version);
+        Ok(Some(object))
+    }
+}
+
+impl SetReplicas<'_> {
+    fn patched(&self, scale: &Value, patch: &ScalePatch) -> Result<Value, Status> {
+        let schema = builtin::schema_of("autoscaling", "v1", "Scale").expect("the table has Scale");
+        let patched = match patch {
+            ScalePatch::Json(patch) => json_patch::apply(scale, patch),
+            ScalePatch::Merge(patch) => merge::apply(scale, patch),
+            ScalePatch::Strategic(patch) => strategic::apply(scale, patch, schema),
+        }
+        .map_err(|e| super::patch::refuse(&e))?;
+        let kind = ("autoscaling", "v1", "Scale");
+        let patched = body::conform(self.row, kind, patched, &mut Vec::new()).map_err(Status::bad_request)?;
+        check_name(&patched, self.name)?;
+        Ok(patched)
+    }
+}

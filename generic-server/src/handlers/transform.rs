@@ -1,0 +1,371 @@
+//! The forms that stored objects are sent in: as they are, in another version or encoding, as metadata, as a table.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::StatusCode;
+use machinery::{
+    Str, Value,
+    codec::{json, protobuf, scan},
+    meta::{field_error::FieldError, status::Status, time},
+    object,
+};
+use storage::cache::{FormId, Object};
+
+use crate::{
+    body::Body,
+    negotiate::{Accepted, Form, Media, Offer},
+    pipeline::respond::{self, Response, encode},
+    registry::{Registry, Written},
+    request::Request,
+    server::Entry,
+};
+
+/// How a request wants to see objects of a row.
+pub struct View {
+    entry: Arc<Entry>,
+    accepted: Accepted,
+    include: Include,
+}
+
+/// What a table's rows carry of their objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+/// What a list says about itself.
+pub struct ListMeta {
+    /// The revision of the state it shows.
+    pub revision: u64,
+    /// Where to go on; empty at the end.
+    pub continuation: String,
+    /// How many more there are, if that is known.
+    pub remaining: Option<usize>,
+}
+
+impl View {
+    /// Negotiates what the request's Accept header asks for.
+    pub fn of_request(request: &Request, entry: &Arc<Entry>) -> Result<Self, Status> {
+        let offer = if entry.row.built_in { &Offer::OBJECTS } else { &Offer::CUSTOM };
+        let accepted = respond::accepted(request, offer)?;
+        let mut include = Include::Metadata;
+        if matches!(accepted.form, Form::Table { .. }) {
+            include = match request.query.get("includeObject").unwrap_or("") {
+                "" | "Metadata" => Include::Metadata,
+                "None" => Include::Nothing,
+                "Object" => Include::Object,
+                other => {
+                    let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                    let error = FieldError::invalid("includeObject", other, detail);
+                    return Err(Status::bad_request(format!(
+                        "Unable to convert to Table as requested: includeObject: {}",
+                        error.body()
+                    )));
+                }
+            };
+        }
+        Ok(View { entry: entry.clone(), accepted, include })
+    }
+
+    /// The encoding.
+    pub fn media(&self) -> Media {
+        self.accepted.media
+    }
+
+    /// What was agreed on.
+    pub fn accepted(&self) -> Accepted {
+        self.accepted
+    }
+
+    /// Whether stored bytes can be sent as they are.
+    pub fn is_raw(&self) -> bool {
+        self.accepted == Accepted::JSON && self.entry.row.conversion.is_none()
+    }
+
+    /// One cached object.
+    pub fn object(&self, code: StatusCode, registry: &Registry, object: &Arc<Object>) -> Result<Response, Status> {
+        if self.is_raw() {
+            return Ok(self.respond(code, Body::full(object.bytes().clone())));
+        }
+        let form = self.form_id().filter(|_| !matches!(self.accepted.form, Form::MetadataList { .. }));
+        let bytes = match form {
+            Some(form) => registry.cache().form(object, form, |o| self.encode_one(registry, o.bytes(), true))?,
+            None => return self.one(code, registry, object.bytes()),
+        };
+        Ok(self.respond(code, Body::full(bytes)))
+    }
+
+    /// The result of a write.
+    pub fn written(&self, registry: &Registry, written: &Written) -> Result<Response, Status> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        self.bytes(code, registry, &written.bytes)
+    }
+
+    /// Bytes of one object in the storage version.
+    pub fn bytes(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+        if self.is_raw() {
+            return Ok(self.respond(code, Body::full(bytes.clone())));
+        }
+        self.one(code, registry, bytes)
+    }
+
+    fn one(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+        if let Form::MetadataList { .. } = self.accepted.form {
+            return Err(self.not_a_list("PartialObjectMetadataList"));
+        }
+        let value = self.encode_one(registry, bytes, true)?;
+        Ok(self.respond(code, Body::full(value)))
+    }
+
+    /// An object's bytes in the form asked for. `columns`: whether a table of one names its columns.
+    pub fn encode_one(&self, registry: &Registry, bytes: &Bytes, columns: bool) -> Result<Bytes, Status> {
+        Ok(match self.accepted.form {
+            Form::Table { .. } => {
+                let value = self.versioned(registry, bytes)?;
+                let version = value.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
+                let meta = if version.is_empty() {
+                    Value::object()
+                } else {
+                    object! { "resourceVersion" => version }
+                };
+                encode(&self.table(meta, vec![self.table_row(&value)], columns), self.accepted).into()
+            }
+            Form::Metadata { beta } | Form::MetadataList { beta } => {
+                let metadata = metadata_document(bytes, beta)?;
+                if self.accepted.media == Media::Json && !self.accepted.pretty {
+                    return Ok(metadata);
+                }
+                let value = json::decode(&metadata).map_err(Status::internal_error)?;
+                encode(&value, self.accepted).into()
+            }
+            Form::Whole | Form::Aggregated => encode(&self.versioned(registry, bytes)?, self.accepted).into(),
+        })
+    }
+
+    /// A value in the row's version, in the form asked for.
+    pub fn encode_value(&self, registry: &Registry, value: Value, columns: bool) -> Result<Bytes, Status> {
+        match self.accepted.form {
+            Form::Whole | Form::Aggregated => Ok(encode(&value, self.accepted).into()),
+            _ => self.encode_one(registry, &json::encode(&value).into(), columns),
+        }
+    }
+
+    /// One event of a watch around an encoded object.
+    pub fn watch_frame(&self, kind: &str, object: &Bytes) -> Bytes {
+        if self.accepted.media == Media::Protobuf {
+            return protobuf::watch_frame(kind, object).into();
+        }
+        let mut frame = BytesMut::with_capacity(object.len() + kind.len() + 24);
+        frame.put_slice(b"{\"type\":\"");
+        frame.put_slice(kind.as_bytes());
+        frame.put_slice(b"\",\"object\":");
+        frame.put_slice(object.trim_ascii_end());
+        frame.put_slice(b"}\n");
+        frame.freeze()
+    }
+
+    /// An object as a tree, in the row's version.
+    fn versioned(&self, registry: &Registry, bytes: &Bytes) -> Result<Value, Status> {
+        let value = registry.decode(bytes)?;
+        Ok(match &self.entry.row.conversion {
+            Some(conversion) => conversion.from_storage(value),
+            None => value,
+        })
+    }
+
+    /// A list of cached objects.
+    pub fn list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+        match self.accepted.form {
+            Form::Whole if self.is_raw() => Ok(self.raw_list(registry, objects, meta)),
+            Form::Whole | Form::Aggregated => {
+                let items = objects
+                    .iter()
+                    .map(|o| {
+                        let mut value = self.versioned(registry, o.bytes())?;
+                        if self.entry.row.built_in {
+                            let object = value.make_object();
+                            object.remove("kind");
+                            object.remove("apiVersion");
+                        }
+                        Ok(value)
+                    })
+                    .collect::<Result<Vec<_>, Status>>()?;
+                let list = object! {
+                    "kind" => &self.entry.row.list_kind,
+                    "apiVersion" => self.entry.row.api_version(),
+                    "metadata" => self.list_meta(meta),
+                    "items" => items,
+                };
+                Ok(self.respond(StatusCode::OK, Body::full(encode(&list, self.accepted))))
+            }
+            Form::Metadata { .. } => Err(self.not_an_object()),
+            Form::MetadataList { beta } => {
+                let items = objects
+                    .iter()
+                    .map(|o| json::decode(&metadata_document(o.bytes(), beta)?).map_err(Status::internal_error))
+                    .collect::<Result<Vec<_>, Status>>()?;
+                let list = object! {
+                    "kind" => "PartialObjectMetadataList",
+                    "apiVersion" => meta_version(beta),
+                    "metadata" => self.list_meta(meta),
+                    "items" => items,
+                };
+                Ok(self.respond(StatusCode::OK, Body::full(encode(&list, self.accepted))))
+            }
+            Form::Table { .. } => {
+                let rows = objects
+                    .iter()
+                    .map(|o| Ok(self.table_row(&self.versioned(registry, o.bytes())?)))
+                    .collect::<Result<Vec<_>, Status>>()?;
+                let table = self.table(self.list_meta(meta), rows, true);
+                Ok(self.respond(StatusCode::OK, Body::full(encode(&table, self.accepted))))
+            }
+        }
+    }
+
+    /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.
+    fn raw_list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Response {
+        let mut head = b"{\"kind\":".to_vec();
+        json::write_string(&mut head, &self.entry.row.list_kind);
+        head.extend_from_slice(b",\"apiVersion\":");
+        json::write_string(&mut head, &self.entry.row.api_version());
+        head.extend_from_slice(b",\"metadata\":");
+        json::encode_into(&mut head, &self.list_meta(meta));
+        head.extend_from_slice(b",\"items\":[");
+        let tail = Bytes::from_static(b"]}\n");
+        // Built-in items carry no kind and apiVersion: what follows their common head is sent behind a brace.
+        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
+        let separators =
+            objects.len().saturating_sub(1) * more.len() + if objects.is_empty() { 0 } else { first.len() };
+        let items: usize = objects.iter().map(|o| o.bytes().len() - skip).sum();
+        let length = (head.len() + separators + items + tail.len()) as u64;
+        let pieces = objects.into_iter().enumerate().flat_map(move |(i, object)| {
+            let separator = Bytes::from_static(if i == 0 { first } else { more });
+            [separator, object.bytes().slice(skip..)]
+        });
+        let chunks = std::iter::once(Bytes::from(head)).chain(pieces).chain(std::iter::once(tail));
+        self.respond(StatusCode::OK, Body::chunks(chunks, Some(length)))
+    }
+
+    fn list_meta(&self, meta: &ListMeta) -> Value {
+        let mut value = object! { "resourceVersion" => meta.revision.to_string() };
+        let object = value.make_object();
+        // Custom resources' lists always carry the member.
+        if !meta.continuation.is_empty() || !self.entry.row.built_in {
+            object.insert("continue", meta.continuation.as_str());
+        }
+        if let Some(remaining) = meta.remaining {
+            object.insert("remainingItemCount", remaining as i64);
+        }
+        value
+    }
+
+    fn table(&self, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
+        let beta = matches!(self.accepted.form, Form::Table { beta: true });
+        let definitions: Vec<Value> = if columns {
+            self.entry
+                .row
+                .printer
+                .columns()
+                .iter()
+                .map(|c| {
+                    object! {
+                        "name" => &c.name, "type" => &c.kind, "format" => &c.format,
+                        "description" => &c.description, "priority" => c.priority,
+                    }
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let definitions = if columns { Value::from(definitions) } else { Value::Null };
+        object! {
+            "kind" => "Table", "apiVersion" => meta_version(beta), "metadata" => metadata,
+            "columnDefinitions" => definitions, "rows" => rows,
+        }
+    }
+
+    fn table_row(&self, object: &Value) -> Value {
+        let now = time::Timestamp::now().seconds();
+        let mut row = object! { "cells" => self.entry.row.printer.cells(object, now) };
+        let members = row.make_object();
+        if let Some(conditions) = self.entry.row.printer.conditions(object) {
+            members.insert("conditions", conditions);
+        }
+        let beta = matches!(self.accepted.form, Form::Table { beta: true });
+        let carried = match self.include {
+            Include::Nothing => Value::Null,
+            Include::Object => object.clone(),
+            Include::Metadata => object! {
+                "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta),
+                "metadata" => object.get("metadata").cloned(),
+            },
+        };
+        members.insert("object", carried);
+        row
+    }
+
+    /// A number for the form among the forms that the cache keeps, `None` if it should not be kept.
+    pub fn form_id(&self) -> Option<FormId> {
+        match (self.accepted.form, self.accepted.media, self.accepted.pretty) {
+            (_, _, true) => None,
+            (Form::Whole, media, _) => Some(FormId(1 + media as u32)),
+            (Form::Metadata { beta }, media, _) => Some(FormId(8 + media as u32 * 2 + u32::from(beta))),
+            _ => None,
+        }
+    }
+
+    /// A response in the agreed encoding.
+    pub fn respond(&self, code: StatusCode, body: Body) -> Response {
+        respond::bytes(code, self.accepted.media.name(), body)
+    }
+
+    /// Refuses a form that only single objects have.
+    pub fn check_list(&self) -> Result<(), Status> {
+        if matches!(self.accepted.form, Form::Metadata { .. }) { Err(self.not_an_object()) } else { Ok(()) }
+    }
+
+    fn not_an_object(&self) -> Status {
+        let list = self.go_type("List");
+        let message = format!("you requested PartialObjectMetadata, but the requested object is a list (*{list})");
+        Status::new(406, "NotAcceptable", message)
+    }
+
+    fn not_a_list(&self, asked: &str) -> Status {
+        let message = format!("you requested {asked}, but the requested object is not a list (*{})", self.go_type(""));
+        Status::new(406, "NotAcceptable", message)
+    }
+
+    /// How upstream's messages call the row's type.
+    fn go_type(&self, suffix: &str) -> String {
+        if !self.entry.row.built_in {
+            return format!("unstructured.Unstructured{suffix}");
+        }
+        let package: Str = if self.entry.row.group.is_empty() {
+            "core".into()
+        } else {
+            self.entry.row.group.split('.').next().unwrap_or("").into()
+        };
+        format!("{package}.{}{suffix}", self.entry.row.kind)
+    }
+}
+
+fn meta_version(beta: bool) -> &'static str {
+    if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
+}
+
+/// A PartialObjectMetadata of an object's bytes, without a look at the rest of it.
+fn metadata_document(bytes: &Bytes, beta: bool) -> Result<Bytes, Status> {
+    let metadata = scan::metadata(bytes).ok_or_else(|| Status::internal_error("an object without metadata"))?;
+    let mut out = BytesMut::with_capacity(metadata.range.len() + 96);
+    out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
+    out.put_slice(meta_version(beta).as_bytes());
+    out.put_slice(b"\",\"metadata\":");
+    out.put_slice(&bytes[metadata.range]);
+    out.put_u8(b'}');
+    Ok(out.freeze())
+}

@@ -1,0 +1,39 @@
+//! PUT of an object, or of its status.
+
+use machinery::meta::status::Status;
+
+use super::{
+    Target, body,
+    create::{check_name, check_namespace},
+    options::{WriteKind, WriteOptions},
+    transform::View,
+};
+use crate::{
+    pipeline::respond::{Response, add_warnings},
+    registry::{Change, Replace, ReplaceOrCreate, Write},
+};
+
+/// Answers the request.
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let row = &target.entry.row;
+    let view = View::of_request(&target.request, &target.entry)?;
+    let options = WriteOptions::read(&target.request, WriteKind::Update)?;
+    let mut warnings = Vec::new();
+    let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+    let object = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+    let info = &target.request.info;
+    check_name(&object, &info.name)?;
+    check_namespace(&object, &info.namespace, row.namespaced)?;
+    let mut write = Write {
+        row,
+        namespace: &info.namespace,
+        subresource: &info.subresource,
+        user: &target.request.user,
+        options: &options,
+        warnings: &mut warnings,
+    };
+    let creates = info.subresource.is_empty() && row.strategy.allow_create_on_update();
+    let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
+    let written = target.registry.update(&mut write, &info.name, change).await?;
+    Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
+}

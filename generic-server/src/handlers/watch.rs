@@ -1,0 +1,188 @@
+//! GET with `watch`: what happens to a collection, as it happens.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::stream;
+use http::StatusCode;
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{field_error::FieldError, status::Status},
+    object, schema,
+};
+use storage::cache::{CacheError, EventType, ReadAt, Scope, Start, WatchEvent, WatchOptions, Watcher};
+
+use super::{Target, list_options::ListOptions, read_error, transform::View};
+use crate::{
+    body::Body,
+    metrics::Metrics,
+    negotiate::{Form, Media},
+    pipeline::respond::{self, Response},
+    registry::Registry,
+    request::Request,
+    serve::Lifecycle,
+    server::Entry,
+};
+
+/// A watch without `timeoutSeconds` lasts so many seconds, and up to as long again, so that not all end at once.
+const DEFAULT_TIMEOUT: u64 = 1800;
+
+/// Answers the request.
+pub(super) async fn serve(target: Target) -> Result<Response, Status> {
+    let view = View::of_request(&target.request, &target.entry)?;
+    if view.media() == Media::Yaml {
+        return Err(Status::not_acceptable(&[
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ]));
+    }
+    let options = ListOptions::read(&target.request, &target.entry.row, true)?;
+    let start = start_of(&options)?;
+    let watch = WatchOptions {
+        scope: scope(&target, &options),
+        filter: options.selection.clone(),
+        bookmarks: options.bookmarks,
+        initial_events_end: options.send_initial_events == Some(true),
+        timeout: Some(options.timeout.unwrap_or_else(default_timeout)),
+    };
+    let content_type = match view.media() {
+        Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    };
+    let frames = Frames { view, entry: target.entry.clone(), registry: target.registry.clone(), columns: true };
+    let body = match target.registry.cache().watch(start, watch).await {
+        Ok(watcher) => events(watcher, frames, &target.request),
+        Err(error @ CacheError::Expired { .. }) => {
+            Body::full(frames.status(&read_error(&error, &target.registry.group_resource())))
+        }
+        Err(error) => return Err(read_error(&error, &target.registry.group_resource())),
+    };
+    Ok(respond::bytes(StatusCode::OK, content_type, body))
+}
+
+fn default_timeout() -> Duration {
+    Duration::from_secs(DEFAULT_TIMEOUT + uuid::Uuid::new_v4().as_u64_pair().0 % DEFAULT_TIMEOUT)
+}
+
+/// Where the watch begins. An unreadable resourceVersion is a plain 500, as upstream answers it here.
+fn start_of(options: &ListOptions) -> Result<Start, Status> {
+    let version = options.resource_version.as_str();
+    let parsed = match version {
+        "" | "0" => 0,
+        text => super::list_options::parse_revision(text)
+            .map_err(|error: FieldError| Status::unknown_error(error.to_string()))?,
+    };
+    Ok(match (options.send_initial_events, version) {
+        (Some(true), "0") => Start::Initial(ReadAt::Any),
+        (Some(true), "") => Start::Initial(ReadAt::Latest),
+        (Some(true), _) => Start::Initial(ReadAt::NotOlderThan(parsed)),
+        (Some(false), "" | "0") => Start::Now,
+        (None, "") => Start::Initial(ReadAt::Latest),
+        (None, "0") => Start::Initial(ReadAt::Any),
+        (_, _) => Start::After(parsed),
+    })
+}
+
+fn scope(target: &Target, options: &ListOptions) -> Scope {
+    let info = &target.request.info;
+    let name = options.selection.name().or_else(|| (!info.name.is_empty()).then_some(info.name.as_str()));
+    let namespace = (!info.namespace.is_empty()).then(|| info.namespace.clone());
+    match (name, namespace) {
+        (Some(name), namespace) if namespace.is_some() == target.entry.row.namespaced => {
+            Scope::Object { namespace, name: Str::from(name) }
+        }
+        (_, Some(namespace)) => Scope::Namespace(namespace),
+        (_, None) => match options.selection.pinned_field() {
+            Some((field, value)) => Scope::Field { field, value: value.into() },
+            None => Scope::All,
+        },
+    }
+}
+
+/// The events as a body. It ends with the watch, or when the server goes down.
+fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
+    let lifecycle = request.extensions.get::<Lifecycle>().cloned();
+    let counted = request.extensions.get::<Arc<Metrics>>().map(|metrics| metrics.long_running(request));
+    let state = (watcher, frames, lifecycle, counted);
+    Body::stream(stream::unfold(state, |(mut watcher, mut frames, lifecycle, counted)| async move {
+        let next = match &lifecycle {
+            Some(lifecycle) => tokio::select! {
+                biased;
+                () = lifecycle.stream_end() => None,
+                next = watcher.next() => next,
+            },
+            None => watcher.next().await,
+        };
+        // Too slow, or cut off from the store: the client lists and watches anew.
+        let event = next?.ok()?;
+        let frame = frames.frame(&event).map_err(|status| std::io::Error::other(status.message));
+        Some((frame, (watcher, frames, lifecycle, counted)))
+    }))
+}
+
+/// Encodes events in the form that was agreed on.
+struct Frames {
+    view: View,
+    entry: Arc<Entry>,
+    registry: Arc<Registry>,
+    /// Whether the next table names its columns: only a watch's first one does.
+    columns: bool,
+}
+
+impl Frames {
+    fn frame(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {
+        if let WatchEvent::Bookmark { revision, initial_events_end } = event {
+            let object = self.bookmark(*revision, *initial_events_end);
+            let bytes = if self.view.is_raw() {
+                Bytes::from(json::encode(&object))
+            } else {
+                self.view.encode_value(&self.registry, object, std::mem::take(&mut self.columns))?
+            };
+            return Ok(self.view.watch_frame("BOOKMARK", &bytes));
+        }
+        if self.view.is_raw() {
+            return Ok(event.json_frame(|_, _| Bytes::new()));
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let encode = |kind: EventType, object: &Arc<storage::cache::Object>| {
+            let bytes = self.view.encode_one(&self.registry, object.bytes(), columns)?;
+            Ok(self.view.watch_frame(kind.as_str(), &bytes))
+        };
+        let frame = match (self.view.form_id(), event) {
+            (Some(form), event) => event.frame(form, encode),
+            (None, WatchEvent::Object { kind, object, .. }) => Some(encode(*kind, object)),
+            (None, WatchEvent::Bookmark { .. }) => None,
+        };
+        frame.unwrap_or_else(|| Ok(Bytes::new()))
+    }
+
+    /// A bookmark's object: nothing but its version (and what Go writes of an empty object of the type).
+    fn bookmark(&self, revision: u64, initial_events_end: bool) -> Value {
+        let row = &self.entry.row;
+        let mut object = object! {
+            "kind" => &row.kind, "apiVersion" => row.api_version(),
+            "metadata" => object! { "resourceVersion" => revision.to_string() },
+        };
+        if initial_events_end {
+            object.set(&["metadata", "annotations"], object! { "k8s.io/initial-events-end" => "true" });
+        }
+        if row.built_in && matches!(self.view.accepted().form, Form::Whole) {
+            if let Ok((typed, _)) = schema::decode(&row.schema, object.clone()) {
+                return typed;
+            }
+        } else if !row.built_in {
+            object.set(&["metadata", "creationTimestamp"], Value::Null);
+        }
+        object
+    }
+
+    /// An error as the only event.
+    fn status(&self, status: &Status) -> Bytes {
+        let mut frame = BytesMut::new();
+        frame.put_slice(b"{\"type\":\"ERROR\",\"object\":");
+        frame.put_slice(&json::encode(&status.to_value()));
+        frame.put_slice(b"}\n");
+        frame.freeze()
+    }
+}

@@ -1,0 +1,168 @@
+//! `/healthz`, `/livez`, `/readyz`: checks in a list, and each of them alone.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::StatusCode;
+use machinery::meta::status::Status;
+
+use crate::{
+    pipeline::respond::{Response, page_not_found, text},
+    request::Request,
+    serve::Lifecycle,
+    server::Endpoint,
+    tasks::{State, Tasks},
+};
+
+/// One check.
+#[async_trait]
+pub trait Check: Send + Sync {
+    /// Whether all is well; the error goes to the log, and to those who ask for this check alone.
+    async fn check(&self) -> Result<(), String>;
+}
+
+/// The checks of one path.
+pub struct Health {
+    path: &'static str,
+    checks: Vec<(String, Arc<dyn Check>)>,
+    tasks: Option<Tasks>,
+    last: Vec<(String, Arc<dyn Check>)>,
+}
+
+impl Health {
+    /// Checks below `path` (`livez`), beginning with those that every server has.
+    pub fn new(path: &'static str) -> Self {
+        let always: [(String, Arc<dyn Check>); 2] =
+            [("ping".into(), Arc::new(Always)), ("log".into(), Arc::new(Always))];
+        Health { path, checks: always.into(), tasks: None, last: Vec::new() }
+    }
+
+    /// With one more check.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, check: Arc<dyn Check>) -> Self {
+        self.checks.push((name.into(), check));
+        self
+    }
+
+    /// With a check for each task.
+    #[must_use]
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.tasks = Some(tasks);
+        self
+    }
+
+    /// With a check behind those of the tasks.
+    #[must_use]
+    pub fn last(mut self, name: impl Into<String>, check: Arc<dyn Check>) -> Self {
+        self.last.push((name.into(), check));
+        self
+    }
+
+    async fn run(&self) -> Vec<(String, Result<(), String>)> {
+        let mut results = Vec::new();
+        for (name, check) in &self.checks {
+            results.push((name.clone(), check.check().await));
+        }
+        for status in self.tasks.iter().flat_map(Tasks::status) {
+            let result = match status.state {
+                State::Ready => Ok(()),
+                State::Starting => Err("not finished".to_owned()),
+                State::Failed(why) => Err(why),
+            };
+            results.push((format!("poststarthook/{}", status.name), result));
+        }
+        for (name, check) in &self.last {
+            results.push((name.clone(), check.check().await));
+        }
+        results
+    }
+
+    async fn all(&self, request: &Request) -> Response {
+        let excluded: Vec<&str> = request.query.all("exclude").collect();
+        let (mut report, mut failed) = (String::new(), Vec::new());
+        for (name, result) in self.run().await {
+            if excluded.contains(&name.as_str()) {
+                report.push_str(&format!("[+]{name} excluded: ok\n"));
+                continue;
+            }
+            match result {
+                Ok(()) => report.push_str(&format!("[+]{name} ok\n")),
+                Err(why) => {
+                    report.push_str(&format!("[-]{name} failed: reason withheld\n"));
+                    failed.push(format!("{name}: {why}"));
+                }
+            }
+        }
+        if !failed.is_empty() {
+            tracing::info!(path = self.path, failed = failed.join("; "), "not healthy");
+            return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{} check failed\n", self.path));
+        }
+        if request.query.has("verbose") {
+            return text(StatusCode::OK, format!("{report}{} check passed\n", self.path));
+        }
+        text(StatusCode::OK, "ok")
+    }
+
+    async fn one(&self, name: &str) -> Response {
+        match self.run().await.into_iter().find(|(known, _)| known == name) {
+            None => page_not_found(),
+            Some((_, Ok(()))) => text(StatusCode::OK, "ok"),
+            Some((_, Err(why))) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
+        }
+    }
+}
+
+#[async_trait]
+impl Endpoint for Health {
+    async fn serve(&self, request: Request) -> Result<Response, Status> {
+        let name = request.info.path.strip_prefix('/').and_then(|p| p.strip_prefix(self.path));
+        Ok(match name {
+            Some("") => self.all(&request).await,
+            Some(rest) => self.one(rest.strip_prefix('/').unwrap_or("")).await,
+            None => page_not_found(),
+        })
+    }
+}
+
+/// A check that never fails: that it is answered is the proof.
+struct Always;
+
+#[async_trait]
+impl Check for Always {
+    async fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Fails once the shutdown has begun.
+pub struct NotShuttingDown(pub Lifecycle);
+
+#[async_trait]
+impl Check for NotShuttingDown {
+    async fn check(&self) -> Result<(), String> {
+        if self.0.not_ready().is_cancelled() { Err("process is shutting down".into()) } else { Ok(()) }
+    }
+}
+
+/// The store answers.
+pub struct StoreAnswers(pub Arc<dyn storage::Store>);
+
+#[async_trait]
+impl Check for StoreAnswers {
+    async fn check(&self) -> Result<(), String> {
+        self.0.health().await.map_err(|e| e.to_string())
+    }
+}
+
+/// All watch caches are filled.
+pub struct CachesFilled(pub Vec<Arc<storage::cache::Cache>>);
+
+#[async_trait]
+impl Check for CachesFilled {
+    async fn check(&self) -> Result<(), String> {
+        match self.0.iter().find(|cache| !cache.is_live()) {
+            None => Ok(()),
+            Some(cache) => Err(format!("the cache of {} is not filled", cache.prefix())),
+        }
+    }
+}

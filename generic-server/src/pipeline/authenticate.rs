@@ -1,0 +1,99 @@
+//! Step: who asks? Front proxy, client certificate, bearer token; the first that knows wins, the first that objects
+//! ends the request with a 401, and whom nobody knows is anonymous if that is allowed.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::header::AUTHORIZATION;
+use machinery::{Str, meta::status::Status};
+
+use crate::{
+    auth::{ClientCertificates, RequestHeader, StaticTokens, User},
+    request::Request,
+    serve::Peer,
+};
+
+/// Knows bearer tokens of one kind.
+#[async_trait]
+pub trait TokenAuthenticator: Send + Sync {
+    /// The token's owner; `None` if this is no token of the kind.
+    async fn authenticate(&self, token: &str) -> Result<Option<Arc<User>>, String>;
+}
+
+/// How requests are authenticated.
+pub struct Authentication {
+    /// Headers of a front proxy.
+    pub request_header: Option<RequestHeader>,
+    /// Client certificates.
+    pub client_certificates: Option<Arc<ClientCertificates>>,
+    /// `--token-auth-file`
+    pub tokens: StaticTokens,
+    /// The server's own token, for its own clients.
+    pub loopback_token: Str,
+    /// Whether strangers are let through as system:anonymous.
+    pub anonymous: bool,
+}
+
+impl Authentication {
+    /// Finds the user, or refuses the request. Credentials do not go further than this step.
+    pub(super) fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
+        let peer = request.extensions.get::<Peer>().cloned();
+        let chain = peer.as_ref().map_or(&[][..], |peer| &peer.certificates);
+        let found = self.find(request, chain);
+        request.headers.remove(AUTHORIZATION);
+        match found {
+            Ok(Some(user)) => {
+                request.user = user;
+                Ok(())
+            }
+            Ok(None) if self.anonymous => Ok(()), // a request begins as anonymous
+            Ok(None) => Err(Status::unauthorized("Unauthorized")),
+            Err(why) => {
+                tracing::info!(%why, "unauthenticated");
+                Err(Status::unauthorized("Unauthorized"))
+            }
+        }
+    }
+
+    fn find(
+        &self,
+        request: &mut Request,
+        chain: &[rustls_pki_types::CertificateDer<'static>],
+    ) -> Result<Option<Arc<User>>, String> {
+        let mut objection = None;
+        if let Some(proxy) = &self.request_header {
+            match proxy.authenticate(chain, &mut request.headers) {
+                Ok(Some(user)) => return Ok(Some(Arc::new(user))),
+                Ok(None) => {}
+                Err(why) => objection = Some(why),
+            }
+        }
+        if let (Some(authorities), false) = (&self.client_certificates, chain.is_empty()) {
+            match authorities.authenticate(chain) {
+                Ok(user) => return Ok(Some(Arc::new(user))),
+                Err(why) => objection = Some(why),
+            }
+        }
+        if let Some(token) = bearer_token(request) {
+            if !self.loopback_token.is_empty() && constant_time_eq(token.as_bytes(), self.loopback_token.as_bytes()) {
+                return Ok(Some(Arc::new(User::loopback())));
+            }
+            match self.tokens.authenticate(token) {
+                Some(user) => return Ok(Some(user)),
+                None => objection = Some("invalid bearer token".to_owned()),
+            }
+        }
+        objection.map_or(Ok(None), Err)
+    }
+}
+
+fn bearer_token(request: &Request) -> Option<&str> {
+    let (scheme, token) = request.header("authorization")?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Compares secrets without telling by its time how much of them agrees.
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |acc, (x, y)| acc | (x ^ y)) == 0
+}

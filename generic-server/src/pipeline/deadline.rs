@@ -1,0 +1,48 @@
+//! Step: a request that is no watch and no stream has a deadline.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use machinery::meta::{duration::GoDuration, status::Status};
+
+use super::respond::Response;
+use crate::{request::Request, resource::Verb};
+
+/// Subresources whose requests last as long as they last.
+const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// Sets the deadline: `--request-timeout`, or less if the client's `timeout` says so.
+pub(super) fn set(request: &mut Request, limit: Duration) -> Result<(), Status> {
+    let info = &request.info;
+    let is_stream = info.verb == Verb::Watch || info.is_resource && STREAMS.contains(&info.subresource.as_str());
+    if is_stream || info.path.starts_with("/debug/pprof/") {
+        return Ok(());
+    }
+    let mut timeout = limit;
+    if let Some(text) = request.query.get("timeout").filter(|t| !t.is_empty()) {
+        let asked = GoDuration::parse(text).map_err(|_| {
+            let error =
+                machinery::meta::FieldError::invalid("timeout", text, format!("time: invalid duration {text:?}"));
+            Status::bad_request(format!("invalid timeout specified in the request URL - {}", error.body()))
+        })?;
+        let asked = asked.to_std().unwrap_or_default();
+        if !asked.is_zero() {
+            timeout = asked.min(limit);
+        }
+    }
+    request.deadline = Some(Instant::now() + timeout);
+    Ok(())
+}
+
+/// Ends what is not done at the deadline.
+pub(super) async fn enforce(
+    deadline: Option<Instant>,
+    run: impl Future<Output = Result<Response, Status>>,
+) -> Result<Response, Status> {
+    let Some(deadline) = deadline else { return run.await };
+    tokio::time::timeout_at(deadline.into(), run)
+        .await
+        .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout", 0)))
+}

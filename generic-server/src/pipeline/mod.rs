@@ -1,0 +1,139 @@
+//! The pipeline: what every request passes before a server of the chain sees it, in this order.
+//!
+//! panic → resolve → deadline → CORS → authenticate → audit id → authorize → the chain
+
+pub mod authenticate;
+mod authorize;
+mod cors;
+mod deadline;
+mod panic;
+pub mod resolve;
+pub mod respond;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{HeaderName, HeaderValue};
+use hyper::body::Incoming;
+use machinery::{Str, meta::status::Status};
+use tracing::Instrument;
+
+pub use authenticate::Authentication;
+pub use cors::Cors;
+
+use crate::{
+    auth::{Authorizer, User},
+    body::Body,
+    metrics::Metrics,
+    negotiate::{Accepted, Offer, negotiate},
+    request::{Query, Request, strict_percent_decode},
+    serve::Lifecycle,
+    server::GenericServer,
+};
+use respond::Response;
+
+/// The way into the chain.
+pub struct Pipeline {
+    /// The front server.
+    pub front: Arc<GenericServer>,
+    /// Who asks?
+    pub authentication: Authentication,
+    /// May they?
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Which origins may call from browsers.
+    pub cors: Option<Cors>,
+    /// How long a request may take that is no watch and no stream.
+    pub request_timeout: Duration,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// When all of this ends.
+    pub lifecycle: Lifecycle,
+}
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
+
+impl Pipeline {
+    /// Answers one request.
+    pub async fn handle(self: Arc<Self>, request: http::Request<Incoming>) -> http::Response<Body> {
+        let received = Instant::now();
+        let (parts, body) = request.into_parts();
+        let Some(path) = strict_percent_decode(parts.uri.path()) else {
+            return respond::text(http::StatusCode::BAD_REQUEST, "400 Bad Request");
+        };
+        let path = String::from_utf8_lossy(&path);
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let info = resolve::resolve(&parts.method, &path, &query);
+        let audit_id = audit_id(&parts.headers);
+        let mut request = Request {
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            query,
+            info,
+            user: anonymous(),
+            audit_id,
+            deadline: None,
+            body: Some(body),
+            extensions: parts.extensions,
+        };
+        request.extensions.insert(self.lifecycle.clone());
+        request.extensions.insert(self.metrics.clone());
+        let span = tracing::info_span!("request", audit_id = %request.audit_id, method = %request.method, path = %request.info.path);
+        self.answer(request, received).instrument(span).await
+    }
+
+    async fn answer(self: Arc<Self>, request: Request, received: Instant) -> http::Response<Body> {
+        let wanted = wanted(&request);
+        let label = self.metrics.start(&request);
+        let audit_id = request.audit_id.clone();
+        let origin = request.header("origin").map(str::to_owned);
+        let outcome = panic::catch(self.clone().steps(request)).await;
+        let mut response = match outcome {
+            Ok(response) => response,
+            Err(status) => respond::error(&status, wanted),
+        };
+        let headers = response.headers_mut();
+        if let Ok(value) = HeaderValue::from_str(&audit_id) {
+            headers.insert(AUDIT_ID, value);
+        }
+        headers.entry(http::header::CACHE_CONTROL).or_insert(NO_CACHE);
+        if let (Some(cors), Some(origin)) = (&self.cors, origin) {
+            cors.mark(&origin, headers);
+        }
+        label.finish(&response, received.elapsed());
+        tracing::debug!(status = response.status().as_u16(), elapsed = ?received.elapsed(), "answered");
+        response
+    }
+
+    /// The steps, in order. Each either passes the request on or ends it.
+    async fn steps(self: Arc<Self>, mut request: Request) -> Result<Response, Status> {
+        deadline::set(&mut request, self.request_timeout)?;
+        if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
+            return Ok(preflight);
+        }
+        self.authentication.authenticate(&mut request)?;
+        authorize::authorize(&*self.authorizer, &request).await?;
+        let deadline = request.deadline;
+        deadline::enforce(deadline, self.front.serve(request)).await
+    }
+}
+
+/// The client's audit id, or a new one.
+fn audit_id(headers: &http::HeaderMap) -> Str {
+    let own = headers.get(AUDIT_ID).and_then(|v| v.to_str().ok()).filter(|id| !id.is_empty() && id.len() <= 64);
+    own.map_or_else(|| Str::from(uuid::Uuid::new_v4().to_string()), Str::from)
+}
+
+fn anonymous() -> Arc<User> {
+    static ANONYMOUS: std::sync::LazyLock<Arc<User>> = std::sync::LazyLock::new(|| Arc::new(User::anonymous()));
+    ANONYMOUS.clone()
+}
+
+/// The encoding in which the client would like to hear of errors.
+fn wanted(request: &Request) -> Accepted {
+    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
+    negotiate(request.header("accept"), pretty, request.header("user-agent"), &Offer::OBJECTS).unwrap_or(Accepted::JSON)
+}

@@ -1,0 +1,171 @@
+//! Step: what does the request ask for? (upstream's RequestInfo)
+
+use http::Method;
+use machinery::Str;
+
+use crate::{
+    request::{Query, RequestInfo, Route},
+    resource::Verb,
+};
+
+/// Reads method, decoded path and query.
+pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
+    let mut info = RequestInfo {
+        path: path.into(),
+        is_resource: false,
+        verb: Verb::Other,
+        prefix: Str::default(),
+        group: Str::default(),
+        version: Str::default(),
+        namespace: Str::default(),
+        resource: Str::default(),
+        subresource: Str::default(),
+        name: Str::default(),
+        method: Str::from(method.as_str().to_ascii_lowercase()),
+        rest: Str::default(),
+        route: Route::None,
+    };
+    let trimmed = path.trim_matches('/');
+    let mut parts: Vec<&str> = if trimmed.is_empty() { Vec::new() } else { trimmed.split('/').collect() };
+    // A path with a doubled slash at its start is not an API path, though RBAC sees it as one.
+    let (prefix, group_parts) = match parts.first() {
+        Some(&"api") => ("api", 1),
+        Some(&"apis") => ("apis", 2),
+        _ => return info,
+    };
+    if parts.len() < group_parts + 2 {
+        return info;
+    }
+    info.is_resource = true;
+    info.prefix = prefix.into();
+    if prefix == "apis" {
+        info.group = parts[1].into();
+    }
+    info.version = parts[group_parts].into();
+    parts.drain(..=group_parts);
+    info.verb = match *method {
+        Method::POST => Verb::Create,
+        Method::GET | Method::HEAD => Verb::Get,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE => Verb::Delete,
+        _ => Verb::Other,
+    };
+    let mut deprecated_watch = false;
+    if parts.first() == Some(&"watch") && parts.len() > 1 && info.verb == Verb::Get {
+        deprecated_watch = true;
+        parts.remove(0);
+    }
+    info.route = if path.starts_with("//") || parts[0].is_empty() { Route::Malformed } else { Route::Cluster };
+    if parts[0] == "namespaces" {
+        if parts.len() > 1 {
+            info.namespace = parts[1].into();
+        }
+        if parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
+            parts.drain(..2);
+            if info.route == Route::Cluster {
+                info.route = Route::Namespaced;
+            }
+        }
+    }
+    info.resource = parts[0].into();
+    if let Some(name) = parts.get(1) {
+        info.name = (*name).into();
+    }
+    if let Some(subresource) = parts.get(2) {
+        info.subresource = (*subresource).into();
+    }
+    if parts.len() > 3 {
+        info.rest = parts[3..].join("/").into();
+    }
+    if info.resource.is_empty() || (info.name.is_empty() && parts.len() > 2) {
+        info.route = Route::Malformed;
+    }
+    if deprecated_watch {
+        info.verb = Verb::Watch;
+    } else if info.name.is_empty() && info.verb == Verb::Get {
+        info.verb = if query.flag("watch") { Verb::Watch } else { Verb::List };
+    } else if info.name.is_empty() && info.verb == Verb::Delete {
+        info.verb = Verb::DeleteCollection;
+    }
+    if info.name.is_empty()
+        && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
+        && let Some(name) = query.get("fieldSelector").and_then(pinned_name)
+    {
+        info.name = name;
+    }
+    info
+}
+
+/// The name that a field selector pins, if it does: authorisation by resource name then applies to the collection.
+fn pinned_name(selector: &str) -> Option<Str> {
+    let name = selector.split(',').find_map(|term| {
+        let value = term.trim().strip_prefix("metadata.name=")?;
+        Some(value.strip_prefix('=').unwrap_or(value))
+    })?;
+    (!name.is_empty() && !name.contains('/')).then(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(request: &str, expect: &str) {
+        let (method, target) = request.split_once(' ').expect("a request line");
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let info = resolve(&method.parse().expect("a method"), path, &Query::parse(query));
+        let got = if info.is_resource {
+            format!(
+                "{} g={} v={} ns={} r={} s={} n={} {:?}",
+                info.verb_name(),
+                info.group,
+                info.version,
+                info.namespace,
+                info.resource,
+                info.subresource,
+                info.name,
+                info.route
+            )
+        } else {
+            format!("{} path", info.verb_name())
+        };
+        assert_eq!(got, expect, "{request}");
+    }
+
+    #[test]
+    fn paths_resolve_as_upstreams_do() {
+        check("GET /healthz", "get path");
+        check("POST /api/v1", "post path");
+        check("GET /apis/apps/v1", "get path");
+        check("GET /api/v1/pods", "list g= v=v1 ns= r=pods s= n= Cluster");
+        check("GET /api/v1/pods?watch=1", "watch g= v=v1 ns= r=pods s= n= Cluster");
+        check("GET /api/v1/pods?watch=false", "list g= v=v1 ns= r=pods s= n= Cluster");
+        check("GET /api/v1/watch/namespaces/a/pods", "watch g= v=v1 ns=a r=pods s= n= Namespaced");
+        check("GET /api/v1/namespaces/a", "get g= v=v1 ns=a r=namespaces s= n=a Cluster");
+        check("PUT /api/v1/namespaces/a/finalize", "update g= v=v1 ns=a r=namespaces s=finalize n=a Cluster");
+        check(
+            "DELETE /apis/apps/v1/namespaces/a/deployments",
+            "deletecollection g=apps v=v1 ns=a r=deployments s= n= Namespaced",
+        );
+        check(
+            "PATCH /apis/apps/v1/namespaces/a/deployments/d/scale",
+            "patch g=apps v=v1 ns=a r=deployments s=scale n=d Namespaced",
+        );
+        check("GET /api/v1/namespaces//pods/p", "get g= v=v1 ns= r=pods s= n=p Namespaced");
+        check("GET /api/v1//namespaces/a/pods/p", "get g= v=v1 ns= r= s=a n=namespaces Malformed");
+        check(
+            "GET /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp,x=y",
+            "list g= v=v1 ns=a r=pods s= n=p Namespaced",
+        );
+        check("OPTIONS /api/v1/pods", "options g= v=v1 ns= r=pods s= n= Cluster");
+        check("GET /api/v1/namespaces/a/services/s/proxy/x/y", "get g= v=v1 ns=a r=services s=proxy n=s Namespaced");
+    }
+
+    #[test]
+    fn a_query_keeps_what_decodes() {
+        let q = Query::parse("a=1&b=%zz&c=x;y=2&a=2&d&e=x+y%21");
+        assert_eq!(q.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert!(!q.has("b") && !q.has("c") && q.has("d"));
+        assert_eq!(q.get("e"), Some("x y!"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Turns values, errors and plain text into responses. The one place where an error becomes HTTP.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
+use machinery::{
+    Value,
+    codec::{json, protobuf, yaml},
+    meta::status::{Details, Status},
+};
+
+use crate::{
+    body::Body,
+    negotiate::{Accepted, Form, Media, Offer, negotiate},
+    request::Request,
+    resource::Verb,
+};
+
+/// A response of this server.
+pub type Response = HttpResponse<Body>;
+
+/// A response of plain text, as Go's http.Error and the health handlers write it.
+pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Response {
+    let mut response = HttpResponse::new(Body::full(body));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// What a path gets that no server of the chain claims.
+pub fn page_not_found() -> Response {
+    text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+/// A response of encoded bytes.
+pub fn bytes(code: StatusCode, content_type: &str, body: Body) -> Response {
+    let mut response = HttpResponse::new(body);
+    *response.status_mut() = code;
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    response
+}
+
+/// A document in the encoding that was agreed on.
+pub fn document(code: StatusCode, value: &Value, accepted: Accepted) -> Response {
+    bytes(code, content_type(accepted), Body::full(encode(value, accepted)))
+}
+
+/// A value in the encoding that was agreed on.
+pub fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
+    match accepted.media {
+        Media::Json if accepted.pretty => {
+            let mut out = json::encode_pretty(value);
+            out.push(b'\n');
+            out
+        }
+        Media::Json => {
+            let mut out = json::encode(value);
+            out.push(b'\n');
+            out
+        }
+        Media::Yaml => yaml::encode(value),
+        // What has no message (upstream has one for everything it offers protobuf for) still reaches the client.
+        Media::Protobuf => protobuf::encode(value).unwrap_or_else(|_| json::encode(value)),
+    }
+}
+
+/// Adds Warning headers (RFC 7234, code 299), each text once.
+pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
+    for (i, warning) in warnings.iter().enumerate() {
+        if warnings[..i].contains(warning) {
+            continue;
+        }
+        let mut text = String::with_capacity(warning.len() + 8);
+        for c in warning.chars().filter(|c| *c == '\n' || !c.is_control()) {
+            match c {
+                '"' | '\\' => text.extend(['\\', c]),
+                '\n' => text.push(' '),
+                c => text.push(c),
+            }
+        }
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+/// The Content-Type of what was agreed on.
+pub fn content_type(accepted: Accepted) -> &'static str {
+    match (accepted.media, accepted.form) {
+        (Media::Json, Form::Aggregated) => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        (Media::Protobuf, Form::Aggregated) => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        (media, _) => media.name(),
+    }
+}
+
+/// What the client accepts of an offer, or the 406 that says what there is.
+pub fn accepted(request: &Request, offer: &Offer) -> Result<Accepted, Status> {
+    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
+    negotiate(request.header("accept"), pretty, request.header("user-agent"), offer)
+        .ok_or_else(|| not_acceptable(request, offer))
+}
+
+/// The 406: upstream's router answers it when no media type fits at all, its negotiation when only the parameters do not.
+fn not_acceptable(request: &Request, offer: &Offer) -> Status {
+    let names: Vec<&str> = offer.media.iter().map(|m| m.name()).collect();
+    if offer.routed && !offer.has_media(request.header("accept").unwrap_or("")) {
+        let watch = if request.info.is_resource && matches!(request.info.verb, Verb::List | Verb::Watch) {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        } else {
+            ""
+        };
+        let text = format!("406: Not Acceptable\n\nAvailable representations: {}{watch}", names.join(", "));
+        return Status::new(406, "NotAcceptable", text).with_details(Details::default());
+    }
+    Status::not_acceptable(&names)
+}
+
+/// An error, in the encoding that the client would have had the answer in.
+pub fn error(status: &Status, wanted: Accepted) -> Response {
+    let wanted = Accepted { form: Form::Whole, ..wanted };
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = document(code, &status.to_value(), wanted);
+    if let Some(seconds) = status.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}

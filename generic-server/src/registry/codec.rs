@@ -1,0 +1,137 @@
+//! How objects stand in the store, and how stored bytes become what is sent.
+//!
+//! An object is stored as JSON that starts with its kind and apiVersion (so that a list can send the rest alone) and
+//! carries no resourceVersion. That is spliced in once, at the end of the metadata, when the revision is known.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use machinery::{
+    Str, Value,
+    codec::{json, scan},
+};
+use storage::{
+    Revision,
+    cache::{Decode, DecodeError, Decoded},
+};
+
+use crate::resource::{Resource, SelectableField};
+
+/// The stored form of one resource.
+pub struct StoredForm {
+    /// `{"kind":"K","apiVersion":"V",` which every object starts with.
+    head: Bytes,
+    kind: Str,
+    api_version: Str,
+    fields: Vec<SelectableField>,
+}
+
+impl StoredForm {
+    /// The form of a row's objects in its storage version.
+    pub fn new(row: &Resource) -> Self {
+        let (group, version) = &row.storage_version;
+        let api_version = if group.is_empty() { version.clone() } else { Str::from(format!("{group}/{version}")) };
+        StoredForm {
+            head: head(&row.kind, &api_version),
+            kind: row.kind.clone(),
+            api_version,
+            fields: row.selectable_fields.clone(),
+        }
+    }
+
+    /// What every object starts with; a list of built-in objects sends the rest behind a `{`.
+    pub fn head(&self) -> &Bytes {
+        &self.head
+    }
+
+    /// Encodes an object for the store.
+    pub fn encode(&self, object: &Value) -> Bytes {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(&self.head);
+        let members = object.as_object().into_iter().flatten();
+        for (key, value) in members.filter(|(k, _)| k != "kind" && k != "apiVersion") {
+            json::write_string(&mut out, key);
+            out.push(b':');
+            match value {
+                Value::Object(metadata) if key == "metadata" && metadata.contains_key("resourceVersion") => {
+                    let mut metadata = metadata.clone();
+                    metadata.remove("resourceVersion");
+                    json::encode_into(&mut out, &Value::Object(metadata));
+                }
+                value => json::encode_into(&mut out, value),
+            }
+            out.push(b',');
+        }
+        out.pop(); // the last comma: of a member, or of the head
+        out.push(b'}');
+        out.into()
+    }
+
+    /// Splices the revision into stored bytes.
+    pub fn with_revision(&self, stored: &Bytes, revision: Revision) -> Result<Bytes, DecodeError> {
+        Ok(self.read(stored, revision)?.bytes)
+    }
+
+    fn read(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
+        if !stored.starts_with(&self.head) {
+            return self.read(&self.rewrite(stored)?, revision);
+        }
+        let metadata = scan::metadata(stored).ok_or_else(|| DecodeError("no metadata".into()))?;
+        let end = metadata.range.end - 1; // before the closing brace
+        let empty = stored[metadata.range.start + 1..end].iter().all(u8::is_ascii_whitespace);
+        let mut bytes = BytesMut::with_capacity(stored.len() + 42);
+        bytes.put_slice(&stored[..end]);
+        if !empty {
+            bytes.put_u8(b',');
+        }
+        bytes.put_slice(b"\"resourceVersion\":\"");
+        let start = bytes.len();
+        bytes.put_slice(revision.to_string().as_bytes());
+        let version_at = start..bytes.len();
+        bytes.put_u8(b'"');
+        bytes.put_slice(&stored[end..]);
+        let labels = metadata.labels.iter().map(|(k, v)| (Str::from(&**k), Str::from(&**v))).collect();
+        let fields = self.fields.iter().map(|field| select(stored, field)).collect();
+        Ok(Decoded { bytes: bytes.freeze(), version_at, labels, fields })
+    }
+
+    /// Brings bytes of another writer (another member order, a resourceVersion within) into this form.
+    fn rewrite(&self, stored: &[u8]) -> Result<Bytes, DecodeError> {
+        let object = json::decode(stored).map_err(|e| DecodeError(e.to_string()))?;
+        let text = |key| object.get(key).and_then(Value::as_str).unwrap_or("");
+        if text("kind") != self.kind || text("apiVersion") != self.api_version {
+            let found = format!("{} {}", text("apiVersion"), text("kind"));
+            return Err(DecodeError(format!("found {found:?}, expected {} {}", self.api_version, self.kind)));
+        }
+        Ok(self.encode(&object))
+    }
+}
+
+impl Decode for StoredForm {
+    fn decode(&self, _key: &str, value: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
+        self.read(value, revision)
+    }
+}
+
+/// `{"kind":"K","apiVersion":"V",`
+pub(super) fn head(kind: &str, api_version: &str) -> Bytes {
+    let mut out = b"{\"kind\":".to_vec();
+    json::write_string(&mut out, kind);
+    out.extend_from_slice(b",\"apiVersion\":");
+    json::write_string(&mut out, api_version);
+    out.push(b',');
+    out.into()
+}
+
+/// A selectable field's text in stored bytes: the first of its places that is not empty.
+fn select(stored: &[u8], field: &SelectableField) -> Str {
+    let found = field.paths.iter().find_map(|path| {
+        let path: Vec<&str> = path.iter().map(Str::as_str).collect();
+        let raw = scan::field(stored, &path)?;
+        let text = match json::decode(raw) {
+            Ok(Value::String(text)) => text,
+            Ok(Value::Null) | Err(_) => return None,
+            Ok(_) => String::from_utf8_lossy(raw).into_owned().into(),
+        };
+        (!text.is_empty()).then_some(text)
+    });
+    found.unwrap_or_else(|| field.default.clone())
+}

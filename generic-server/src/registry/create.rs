@@ -1,0 +1,155 @@
+//! Making an object.
+
+use machinery::{
+    Value,
+    meta::{Meta, names, status::Status, validation},
+    value::Path,
+};
+use storage::{Error as StoreError, Expect};
+
+use super::{Registry, Write, Written, metadata};
+use crate::{
+    admission::{Attributes, Operation},
+    fields,
+};
+
+/// How often a generated name is tried anew when it is taken.
+const NAME_TRIES: usize = 8;
+
+impl Registry {
+    /// Makes an object. `object` is decoded and defaulted, in the version of `write.row`.
+    pub async fn create(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
+        metadata::note_repeated_owners(&mut object, write.warnings);
+        let asked_version = metadata::text(&object, "resourceVersion");
+        if !matches!(asked_version, "" | "0") {
+            return Err(Status::unknown_error("resourceVersion should not be set on objects to be created"));
+        }
+        if self.row.namespaced {
+            metadata::metadata_mut(&mut object).insert("namespace", write.namespace);
+        } else {
+            metadata::metadata_mut(&mut object).remove("namespace");
+        }
+        fields::track(write, None, &mut object)?;
+        let name = metadata::text(&object, "name").to_owned();
+        self.admit(Operation::Create, write, &name, None, &mut object).await?;
+        let object = self.in_stored_version(write, object);
+        let generated =
+            metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
+        let mut tries = if generated { NAME_TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            match self.create_once(write, object.clone()).await {
+                Err(status) if generated && status.is_already_exists() => {
+                    if tries == 0 {
+                        let base = metadata::text(&object, "generateName");
+                        return Err(Status::generate_name_conflict(&self.group_resource(), base, 1));
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn create_once(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
+        let strategy = self.row.strategy.clone();
+        strategy.prepare_create(&write.context(), &mut object);
+        metadata::fill_system_fields(&mut object);
+        if strategy.generation_fields().is_some() {
+            metadata::metadata_mut(&mut object).insert("generation", 1);
+        }
+        if metadata::text(&object, "name").is_empty() {
+            let base = metadata::text(&object, "generateName").to_owned();
+            if !base.is_empty() {
+                metadata::metadata_mut(&mut object).insert("name", names::generate_name(&base));
+            }
+        }
+        let mut errors = validation::validate_object_meta(
+            Meta::of(&object),
+            self.row.namespaced,
+            strategy.name_rule(),
+            &Path::ROOT.field("metadata"),
+        );
+        errors.extend(strategy.validate(&write.context(), &object));
+        let name = metadata::text(&object, "name").to_owned();
+        if !errors.is_empty() {
+            return Err(Status::invalid(&self.group_kind(), &name, errors));
+        }
+        write.warnings.extend(strategy.warnings_on_create(&object));
+        let attributes = Attributes {
+            operation: Operation::Create,
+            row: write.row,
+            namespace: write.namespace,
+            name: &name,
+            subresource: write.subresource,
+            user: write.user,
+            dry_run: write.options.dry_run,
+            old: None,
+        };
+        self.admission.validate(&attributes, &object, write.warnings).await?;
+        let key = self.key(write.namespace, &name);
+        let stored = self.form.encode(&object);
+        if write.options.dry_run {
+            if self.cache.latest().get(&key).is_some() {
+                return Err(self.exists(&key, &name).await);
+            }
+            return Ok(Written { bytes: stored, created: true });
+        }
+        let ttl = strategy.ttl_seconds(&object).map(std::time::Duration::from_secs);
+        match self.store.put(&key, stored.clone(), Expect::Absent, ttl).await {
+            Ok(revision) => self.written(&key, &stored, revision, true),
+            Err(StoreError::Conflict { .. }) => Err(self.exists(&key, &name).await),
+            Err(error) => Err(self.store_error(error, "create", &name)),
+        }
+    }
+
+    /// The error for a taken name; says so if the object that has it is on its way out.
+    async fn exists(&self, key: &str, name: &str) -> Status {
+        let deleting =
+            self.cache.latest().get(key).and_then(|e| e.object()).is_some_and(|o| {
+                machinery::codec::scan::field(o.bytes(), &["metadata", "deletionTimestamp"]).is_some()
+            });
+        let mut status = Status::already_exists(&self.group_resource(), name);
+        if deleting {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    /// Lets admission change the object.
+    pub(super) async fn admit(
+        &self,
+        operation: Operation,
+        write: &mut Write<'_>,
+        name: &str,
+        old: Option<&Value>,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        let attributes = Attributes {
+            operation,
+            row: write.row,
+            namespace: write.namespace,
+            name,
+            subresource: write.subresource,
+            user: write.user,
+            dry_run: write.options.dry_run,
+            old,
+        };
+        self.admission.mutate(&attributes, object, write.warnings).await
+    }
+
+    /// From the request's version to the stored one.
+    pub(super) fn in_stored_version(&self, write: &Write<'_>, object: Value) -> Value {
+        match &write.row.conversion {
+            Some(conversion) => conversion.to_storage(object),
+            None => object,
+        }
+    }
+
+    /// From the stored version to the request's.
+    pub(super) fn in_request_version(&self, write: &Write<'_>, object: Value) -> Value {
+        match &write.row.conversion {
+            Some(conversion) => conversion.from_storage(object),
+            None => object,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Deleting an object: at once, after a grace period, or when the last finalizer is gone.
+
+use bytes::Bytes;
+use machinery::{
+    Str, Value,
+    meta::{TimeForm, Timestamp, status::Status},
+};
+use storage::{Error as StoreError, Expect, KeyValue};
+
+use super::{Registry, Write, metadata};
+use crate::{
+    admission::{Attributes, Operation},
+    handlers::options::{DeleteOptions, Propagation},
+};
+
+/// What a delete did.
+#[derive(Clone, Debug)]
+pub enum Deleted {
+    /// The object is gone; its last state, in the storage version.
+    Gone(Bytes),
+    /// It lives on until its finalizers or its grace period are done; its state now.
+    Marked(Bytes),
+}
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+impl Registry {
+    /// Deletes the object `name`.
+    pub async fn delete(&self, write: &mut Write<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
+        let key = self.key(write.namespace, name);
+        let snapshot = self.cache.latest();
+        let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
+        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
+        let mut state = (self.decode(object.bytes())?, object.revision());
+        let mut admitted = false;
+        loop {
+            self.check_preconditions(name, &state.0, options)?;
+            if !admitted {
+                let attributes = Attributes {
+                    operation: Operation::Delete,
+                    row: write.row,
+                    namespace: write.namespace,
+                    name,
+                    subresource: write.subresource,
+                    user: write.user,
+                    dry_run: options.dry_run,
+                    old: Some(&state.0),
+                };
+                self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
+                self.admission.validate(&attributes, &Value::Null, write.warnings).await?;
+                admitted = true;
+            }
+            match self.delete_once(&key, name, &state.0, state.1, options).await? {
+                Ok(deleted) => return Ok(deleted),
+                Err(None) => return Err(self.not_found(name)),
+                Err(Some(found)) => {
+                    let bytes = self
+                        .form
+                        .with_revision(&found.value, found.mod_revision)
+                        .map_err(|e| Status::internal_error(e.0))?;
+                    state = (self.decode(&bytes)?, found.mod_revision);
+                }
+            }
+        }
+    }
+
+    fn check_preconditions(&self, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
+        let kind = machinery::meta::gvk::GroupResource::new(self.row.group.clone(), self.row.kind.clone());
+        if let Some(uid) = &options.uid {
+            let found = metadata::text(object, "uid");
+            if uid != found {
+                let why = format!(
+                    "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
+                     been deleted and then recreated"
+                );
+                return Err(Status::conflict(&kind, name, why));
+            }
+        }
+        if let Some(version) = &options.resource_version {
+            let found = metadata::text(object, "resourceVersion");
+            if version != found {
+                let why = format!(
+                    "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+                     ({found}). The object might have been modified"
+                );
+                return Err(Status::conflict(&kind, name, why));
+            }
+        }
+        Ok(())
+    }
+
+    async fn delete_once(
+        &self,
+        key: &str,
+        name: &str,
+        object: &Value,
+        revision: u64,
+        options: &DeleteOptions,
+    ) -> Result<Result<Deleted, Option<KeyValue>>, Status> {
+        let mut marked = object.clone();
+        self.set_finalizers(&mut marked, options);
+        let grace = self.row.strategy.grace_period(object, options.grace_period_seconds);
+        let waits = metadata::has_finalizers(&marked) || !self.row.strategy.may_finish_deletion(&marked);
+        if waits || grace.is_some_and(|seconds| seconds > 0) {
+            self.mark(&mut marked, grace.unwrap_or(0));
+            let stored = self.form.encode(&marked);
+            let at = |revision| self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0));
+            if options.dry_run || metadata::unchanged(&marked, object) {
+                return Ok(Ok(Deleted::Marked(at(revision)?)));
+            }
+            return match self.store.put(key, stored.clone(), Expect::Revision(revision), None).await {
+                Ok(revision) => Ok(Ok(Deleted::Marked(at(revision)?))),
+                Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+                Err(error) => Err(self.store_error(error, "delete", name)),
+            };
+        }
+        let stored = self.form.encode(object);
+        let last = |at| self.form.with_revision(&stored, at).map_err(|e| Status::internal_error(e.0));
+        if options.dry_run {
+            return Ok(Ok(Deleted::Gone(last(revision)?)));
+        }
+        match self.store.delete(key, revision).await {
+            Ok(_) => Ok(Ok(Deleted::Gone(last(revision)?))),
+            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+            Err(error) => Err(self.store_error(error, "delete", name)),
+        }
+    }
+
+    /// Adds and removes the finalizers by which the garbage collector knows what becomes of dependents.
+    fn set_finalizers(&self, object: &mut Value, options: &DeleteOptions) {
+        let present = |name: &str| {
+            let finalizers = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or(&[]);
+            finalizers.iter().any(|f| f.as_str() == Some(name))
+        };
+        let asked = match (options.propagation, options.orphan_dependents) {
+            (Some(propagation), _) => Some(propagation),
+            (None, Some(true)) => Some(Propagation::Orphan),
+            (None, Some(false)) => Some(Propagation::Background),
+            (None, None) => None,
+        };
+        let (orphan, foreground) = match asked {
+            Some(propagation) => (propagation == Propagation::Orphan, propagation == Propagation::Foreground),
+            None if present(ORPHAN) || present(FOREGROUND) => (present(ORPHAN), present(FOREGROUND)),
+            None => (self.row.strategy.orphans_by_default(), false),
+        };
+        if (orphan, foreground) == (present(ORPHAN), present(FOREGROUND)) {
+            return;
+        }
+        let finalizers = object.at(&["metadata", "finalizers"]).and_then(Value::as_array).unwrap_or(&[]);
+        let mut finalizers: Vec<Value> =
+            finalizers.iter().filter(|f| !matches!(f.as_str(), Some(ORPHAN | FOREGROUND))).cloned().collect();
+        if orphan {
+            finalizers.push(ORPHAN.into());
+        }
+        if foreground {
+            finalizers.push(FOREGROUND.into());
+        }
+        if finalizers.is_empty() {
+            object.remove_at(&["metadata", "finalizers"]);
+        } else {
+            object.set(&["metadata", "finalizers"], finalizers);
+        }
+    }
+
+    /// Marks an object as being deleted. A second delete may shorten the grace period, never lengthen it.
+    fn mark(&self, object: &mut Value, grace: i64) {
+        let now = Timestamp::now();
+        let before = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+        if metadata::is_deleting(object) && before.is_none_or(|before| grace >= before) {
+            return;
+        }
+        let generation = metadata::generation(object);
+        let at = Str::from(now.plus_seconds(grace).text(TimeForm::Seconds));
+        let counted = !metadata::is_deleting(object);
+        let metadata = metadata::metadata_mut(object);
+        metadata.insert("deletionTimestamp", at);
+        metadata.insert("deletionGracePeriodSeconds", grace);
+        if generation > 0 && counted {
+            metadata.insert("generation", generation + 1);
+        }
+        self.row.strategy.mark_deletion(object);
+    }
+}

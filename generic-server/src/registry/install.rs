@@ -1,0 +1,72 @@
+//! From rows to entries: a registry for each stored resource, shared by its versions.
+
+use std::{collections::HashMap, sync::Arc};
+
+use machinery::Str;
+use storage::Store;
+
+use super::Registry;
+use crate::{
+    admission::Admission,
+    resource::Resource,
+    server::{Endpoint, Entry},
+};
+
+/// Where the objects of all servers are kept, and who admits writes.
+#[derive(Clone)]
+pub struct Backing {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// What all keys start with: `/registry`.
+    pub root: Str,
+    /// Who admits writes.
+    pub admission: Arc<dyn Admission>,
+}
+
+/// Endpoints of virtual resources and of subresources with rules of their own: (group, `resource` or
+/// `resource/subresource`) → who serves it.
+pub type Endpoints = HashMap<(Str, Str), Arc<dyn Endpoint>>;
+
+/// The entries of rows, and the registries behind them by (group, plural) of the stored row.
+pub struct Installed {
+    /// One a row.
+    pub entries: Vec<Arc<Entry>>,
+    /// One a stored resource.
+    pub registries: HashMap<(Str, Str), Arc<Registry>>,
+}
+
+/// Starts a registry for each stored resource and makes the entries. `endpoints` is asked for the endpoints once the
+/// registries are there.
+pub fn install(
+    rows: Vec<Resource>,
+    backing: &Backing,
+    endpoints: impl FnOnce(&HashMap<(Str, Str), Arc<Registry>>) -> Endpoints,
+) -> Installed {
+    let mut by_path: HashMap<Str, Arc<Registry>> = HashMap::new();
+    let mut registries = HashMap::new();
+    let is_stored = |row: &Resource| row.storage_version_hash.is_some();
+    for row in rows.iter().filter(|row| is_stored(row) && row.conversion.is_none()) {
+        let registry = Registry::start(row.clone(), backing.store.clone(), &backing.root, backing.admission.clone());
+        by_path.insert(row.storage_path.clone(), registry.clone());
+        registries.insert((row.group.clone(), row.plural.clone()), registry);
+    }
+    let endpoints = endpoints(&registries);
+    let entries = rows
+        .into_iter()
+        .map(|row| {
+            let registry = by_path.get(&row.storage_path).filter(|_| is_stored(&row)).cloned();
+            let mut own: HashMap<Str, Arc<dyn Endpoint>> = HashMap::new();
+            if let Some(endpoint) = endpoints.get(&(row.group.clone(), row.plural.clone())) {
+                own.insert(Str::default(), endpoint.clone());
+            }
+            for subresource in &row.subresources {
+                let path = Str::from(format!("{}/{}", row.plural, subresource.name));
+                if let Some(endpoint) = endpoints.get(&(row.group.clone(), path)) {
+                    own.insert(subresource.name.clone(), endpoint.clone());
+                }
+            }
+            Arc::new(Entry { row, registry, endpoints: own })
+        })
+        .collect();
+    Installed { entries, registries }
+}

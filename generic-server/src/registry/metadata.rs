@@ -1,0 +1,108 @@
+//! What the server itself does to `metadata` when objects are made and changed.
+
+use machinery::{
+    Map, Value,
+    meta::{TimeForm, Timestamp},
+};
+
+/// Now, as objects carry it.
+pub(super) fn now() -> Value {
+    Value::from(Timestamp::now().text(TimeForm::Seconds))
+}
+
+/// A new uid.
+pub(super) fn new_uid() -> Value {
+    Value::from(uuid::Uuid::new_v4().to_string())
+}
+
+/// The metadata of an object for writing; made if it is not there.
+pub(super) fn metadata_mut(object: &mut Value) -> &mut Map {
+    object.at_mut(&["metadata"]).make_object()
+}
+
+/// A text member of the metadata; empty if absent.
+pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.str_at(&["metadata", key]).unwrap_or("")
+}
+
+/// Members that only the server sets on a new object.
+pub(super) fn fill_system_fields(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        metadata.remove(key);
+    }
+    metadata.insert("creationTimestamp", now());
+    metadata.insert("uid", new_uid());
+}
+
+/// Members of an update that come from the stored object whatever the client sends: those that it left out.
+pub(super) fn carry_over(new: &mut Value, old: &Value) {
+    let metadata = metadata_mut(new);
+    metadata.remove("selfLink");
+    for key in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if let (None, Some(value)) = (metadata.get(key), old.at(&["metadata", key])) {
+            metadata.insert(key, value.clone());
+        }
+    }
+    for key in ["creationTimestamp", "generation"] {
+        match old.at(&["metadata", key]) {
+            Some(value) => {
+                metadata.insert(key, value.clone());
+            }
+            None => {
+                metadata.remove(key);
+            }
+        }
+    }
+}
+
+/// The number of finalizers.
+pub(super) fn has_finalizers(object: &Value) -> bool {
+    object.at(&["metadata", "finalizers"]).and_then(Value::as_array).is_some_and(|f| !f.is_empty())
+}
+
+/// Whether deletion has begun.
+pub(super) fn is_deleting(object: &Value) -> bool {
+    object.at(&["metadata", "deletionTimestamp"]).is_some()
+}
+
+/// The generation.
+pub(super) fn generation(object: &Value) -> i64 {
+    object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// Whether two objects are the same but for the resourceVersion and the times in managedFields.
+pub(super) fn unchanged(new: &Value, old: &Value) -> bool {
+    let strip = |object: &Value| {
+        let mut object = object.clone();
+        object.remove_at(&["metadata", "resourceVersion"]);
+        object
+    };
+    strip(new) == strip(old)
+}
+
+/// Of equal owner references the first one stays; a warning names what was repeated.
+pub(super) fn note_repeated_owners(object: &mut Value, warnings: &mut Vec<String>) {
+    let Some(owners) = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut repeated: Vec<&str> = Vec::new();
+    for owner in owners {
+        if kept.contains(owner) {
+            let uid = owner.str_at(&["uid"]).unwrap_or("");
+            if !repeated.contains(&uid) {
+                repeated.push(uid);
+            }
+        } else {
+            kept.push(owner.clone());
+        }
+    }
+    if repeated.is_empty() {
+        return;
+    }
+    warnings.push(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    ));
+    object.set(&["metadata", "ownerReferences"], kept);
+}

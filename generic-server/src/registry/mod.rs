@@ -1,0 +1,195 @@
+//! The registry of one stored resource: reads from the watch cache, writes through the strategy into the store.
+
+mod codec;
+mod create;
+mod delete;
+mod install;
+mod metadata;
+mod update;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{
+        gvk::{GroupKind, GroupResource},
+        status::Status,
+    },
+};
+use storage::{
+    Error as StoreError, Store,
+    cache::{Cache, Object, Options, ReadAt},
+};
+
+pub use codec::StoredForm;
+pub use delete::Deleted;
+pub use install::{Backing, Endpoints, Installed, install};
+pub use update::{Change, Replace, ReplaceOrCreate};
+
+use crate::{
+    admission::Admission,
+    auth::User,
+    handlers::options::WriteOptions,
+    resource::{Resource, WriteContext},
+};
+
+/// One stored resource. All versions of a resource share one registry; it speaks the storage version.
+pub struct Registry {
+    /// The row of the storage version.
+    pub row: Arc<Resource>,
+    store: Arc<dyn Store>,
+    cache: Arc<Cache>,
+    admission: Arc<dyn Admission>,
+    form: Arc<StoredForm>,
+    prefix: Str,
+}
+
+/// Who writes, how, and where: what every write carries through the registry.
+pub struct Write<'a> {
+    /// The row that the request came through (perhaps another version than the stored one).
+    pub row: &'a Resource,
+    /// The namespace; empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// The subresource; empty for the resource itself.
+    pub subresource: &'a str,
+    /// Who.
+    pub user: &'a User,
+    /// The options.
+    pub options: &'a WriteOptions,
+    /// Warnings for the client, in order.
+    pub warnings: &'a mut Vec<String>,
+}
+
+impl Write<'_> {
+    fn context(&self) -> WriteContext<'_> {
+        WriteContext {
+            group: &self.row.group,
+            version: &self.row.version,
+            namespace: self.namespace,
+            subresource: self.subresource,
+            user: &self.user.name,
+        }
+    }
+}
+
+/// The result of a write: an object as it is stored, or as it would be (dry run).
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// JSON in the storage version.
+    pub bytes: Bytes,
+    /// Whether the object is new.
+    pub created: bool,
+}
+
+impl Registry {
+    /// A registry over `store`, with its cache started. `prefix` is the store's root (`/registry`).
+    pub fn start(row: Resource, store: Arc<dyn Store>, root: &str, admission: Arc<dyn Admission>) -> Arc<Self> {
+        let prefix = format!("{root}/{}/", row.storage_path);
+        let form = Arc::new(StoredForm::new(&row));
+        let indexed =
+            (0..row.selectable_fields.len()).filter(|i| row.selectable_fields[*i].name == "spec.nodeName").collect();
+        let options = Options { namespaced: row.namespaced, indexed, ..Options::default() };
+        let cache = Cache::start(store.clone(), prefix.clone(), form.clone(), options);
+        Arc::new(Registry { row: Arc::new(row), store, cache, admission, form, prefix: prefix.into() })
+    }
+
+    /// The watch cache, for reads.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
+    /// How long the common start of all objects' bytes is (kind and apiVersion): a list leaves it out.
+    pub fn head_len(&self) -> usize {
+        self.form.head().len()
+    }
+
+    /// What the keys of all objects start with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// What the keys of a namespace's objects start with.
+    pub fn namespace_prefix(&self, namespace: &str) -> String {
+        if namespace.is_empty() { self.prefix.to_string() } else { format!("{}{namespace}/", self.prefix) }
+    }
+
+    /// The key of an object.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        self.namespace_prefix(namespace) + name
+    }
+
+    /// The resource's name in errors.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.row.group.clone(), self.row.plural.clone())
+    }
+
+    fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.row.group.clone(), self.row.kind.clone())
+    }
+
+    fn not_found(&self, name: &str) -> Status {
+        Status::not_found(&self.group_resource(), name)
+    }
+
+    /// Reads one object from the cache.
+    pub async fn get(&self, namespace: &str, name: &str, at: ReadAt) -> Result<Arc<Object>, Status> {
+        let snapshot =
+            self.cache.read(at).await.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))?;
+        match snapshot.get(&self.key(namespace, name)) {
+            None => Err(self.not_found(name)),
+            Some(entry) => entry.object().cloned().ok_or_else(|| self.unreadable(entry)),
+        }
+    }
+
+    /// The latest state of an object, as a tree in the storage version.
+    pub async fn get_value(&self, namespace: &str, name: &str) -> Result<Value, Status> {
+        let object = self.get(namespace, name, ReadAt::Latest).await?;
+        self.decode(object.bytes())
+    }
+
+    /// A stored object that cannot be read says so for itself alone.
+    pub fn unreadable(&self, entry: &storage::cache::Entry) -> Status {
+        let why = match entry {
+            storage::cache::Entry::Broken(broken) => broken.error.to_string(),
+            storage::cache::Entry::Object(_) => String::new(),
+        };
+        Status::internal_error(format!("unable to read {}: {why}", entry.key()))
+    }
+
+    /// Parses served bytes.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Value, Status> {
+        json::decode(bytes).map_err(|e| Status::internal_error(format!("stored {}: {e}", self.row.kind)))
+    }
+
+    /// The object that was written at `revision`: the cache's own, or made here if the cache is not there yet.
+    fn written(&self, key: &str, stored: &Bytes, revision: u64, created: bool) -> Result<Written, Status> {
+        let cached =
+            self.cache.latest().get(key).and_then(|e| e.object().cloned()).filter(|o| o.revision() == revision);
+        let bytes = match cached {
+            Some(object) => object.bytes().clone(),
+            None => self.form.with_revision(stored, revision).map_err(|e| Status::internal_error(e.0))?,
+        };
+        Ok(Written { bytes, created })
+    }
+
+    /// What a failed write means for the client.
+    fn store_error(&self, error: StoreError, verb: &str, name: &str) -> Status {
+        match error {
+            StoreError::Conflict { .. } => Status::stale(&self.group_resource(), name),
+            StoreError::TooLarge { .. } => {
+                Status::request_entity_too_large(format!("etcdserver: request is too large ({error})"))
+            }
+            StoreError::Timeout(_) => Status::server_timeout(&self.group_resource(), verb, 2),
+            StoreError::NoSpace(_) | StoreError::Unavailable(_) | StoreError::Closed | StoreError::Locked(_) => {
+                Status::service_unavailable(error.to_string())
+            }
+            StoreError::Compacted { .. }
+            | StoreError::FutureRevision { .. }
+            | StoreError::Corrupt(_)
+            | StoreError::InvalidKey(_)
+            | StoreError::NewerFormat { .. } => Status::internal_error(error),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Changing an object: read, change, check, compare-and-swap, and again if somebody else was faster.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use machinery::{
+    Value,
+    meta::{Meta, field_error::FieldError, status::Status, validation},
+};
+use storage::{Error as StoreError, Expect, KeyValue};
+
+use super::{Registry, Write, Written, metadata};
+use crate::{
+    admission::{Attributes, Operation},
+    fields,
+};
+
+/// How often a change that names no resourceVersion is tried on a newer state before the client hears of the conflict.
+const TRIES: usize = 32;
+
+/// Makes the new state of an object from its current one. Called again for each newer state.
+#[async_trait]
+pub trait Change: Send + Sync {
+    /// The new state, decoded and defaulted, in the version of the request. `current` is `None` if there is no such
+    /// object: whoever can only change answers `None` then.
+    async fn apply(&self, current: Option<&Value>, warnings: &mut Vec<String>) -> Result<Option<Value>, Status>;
+
+    /// Whether the fields' managers are already noted (server-side apply does so itself).
+    fn tracks_fields(&self) -> bool {
+        false
+    }
+}
+
+/// The state that an update starts from.
+struct Current {
+    /// In the storage version, resourceVersion included.
+    value: Value,
+    /// The revision that a write must find.
+    revision: u64,
+}
+
+impl Registry {
+    /// Changes the object `name`.
+    pub async fn update(&self, write: &mut Write<'_>, name: &str, change: &dyn Change) -> Result<Written, Status> {
+        let key = self.key(write.namespace, name);
+        let mut current = self.current(&key)?;
+        let warned = write.warnings.len();
+        for attempt in 0..TRIES {
+            write.warnings.truncate(warned); // of the attempts only the last one warns
+            let Some(state) = &current else { return self.create_by_update(write, name, change).await };
+            match self.update_once(write, &key, name, change, state).await? {
+                Ok(written) => return Ok(written),
+                Err(_) if attempt + 1 == TRIES => break,
+                Err(found) => current = found.map(|kv| self.parse(&kv)).transpose()?,
+            }
+        }
+        Err(Status::stale(&self.group_resource(), name))
+    }
+
+    /// The object as the cache has it; the compare-and-swap tells if that was too old.
+    fn current(&self, key: &str) -> Result<Option<Current>, Status> {
+        let snapshot = self.cache.latest();
+        let Some(entry) = snapshot.get(key) else { return Ok(None) };
+        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
+        Ok(Some(Current { value: self.decode(object.bytes())?, revision: object.revision() }))
+    }
+
+    fn parse(&self, kv: &KeyValue) -> Result<Current, Status> {
+        let bytes = self.form.with_revision(&kv.value, kv.mod_revision).map_err(|e| Status::internal_error(e.0))?;
+        Ok(Current { value: self.decode(&bytes)?, revision: kv.mod_revision })
+    }
+
+    async fn create_by_update(
+        &self,
+        write: &mut Write<'_>,
+        name: &str,
+        change: &dyn Change,
+    ) -> Result<Written, Status> {
+        match change.apply(None, write.warnings).await? {
+            None => Err(self.not_found(name)),
+            Some(object) => {
+                let version = metadata::text(&object, "resourceVersion");
+                if !matches!(version, "" | "0") {
+                    return Err(Status::stale(&self.group_resource(), name));
+                }
+                self.create(write, object).await
+            }
+        }
+    }
+
+    /// One try. The inner error is what a faster writer left behind.
+    async fn update_once(
+        &self,
+        write: &mut Write<'_>,
+        key: &str,
+        name: &str,
+        change: &dyn Change,
+        current: &Current,
+    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
+        let old_versioned = self.in_request_version(write, current.value.clone());
+        let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
+            return Err(self.not_found(name));
+        };
+        metadata::note_repeated_owners(&mut new, write.warnings);
+        let pinned = self.check_version(write, name, &new, current)?;
+        self.place(write, &mut new);
+        metadata::carry_over(&mut new, &current.value);
+        if !change.tracks_fields() {
+            fields::track(write, Some(&old_versioned), &mut new)?;
+        }
+        self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
+        let mut new = self.in_stored_version(write, new);
+        self.prepare(write, &mut new, &current.value);
+        self.validate(write, name, &new, &current.value).await?;
+        if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
+            return self.finish(write, key, name, &new, current).await;
+        }
+        let stored = self.form.encode(&new);
+        if write.options.dry_run || self.same_as_stored(&new, current, &stored) {
+            let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
+            return Ok(Ok(Written { bytes, created: false }));
+        }
+        let ttl = self.row.strategy.ttl_seconds(&new).map(std::time::Duration::from_secs);
+        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), ttl).await {
+            Ok(revision) => Ok(Ok(self.written(key, &stored, revision, false)?)),
+            Err(StoreError::Conflict { .. }) if pinned => Err(Status::stale(&self.group_resource(), name)),
+            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+            Err(error) => Err(self.store_error(error, "update", name)),
+        }
+    }
+
+    /// Checks the resourceVersion and uid that the new state names. Answers whether it pins a version.
+    fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<bool, Status> {
+        let version = metadata::text(new, "resourceVersion");
+        let pinned = !matches!(version, "" | "0");
+        if !pinned && !self.row.strategy.allow_unconditional_update() {
+            let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+            return Err(Status::invalid(&self.group_kind(), name, vec![error]));
+        }
+        if pinned {
+            let asked: u64 = version.parse().map_err(|_| {
+                let error = FieldError::invalid("metadata.resourceVersion", version, "must be an unsigned integer");
+                Status::invalid(&self.group_kind(), name, vec![error])
+            })?;
+            if asked != current.revision {
+                return Err(Status::stale(&self.group_resource(), name));
+            }
+        }
+        let (uid, old_uid) = (metadata::text(new, "uid"), metadata::text(&current.value, "uid"));
+        if write.subresource.is_empty() && !uid.is_empty() && uid != old_uid && !pinned {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+                 UID in precondition: {uid}, UID in object meta: {old_uid}",
+                self.key(write.namespace, name)
+            );
+            return Err(Status::conflict(&self.group_resource(), name, why));
+        }
+        Ok(pinned)
+    }
+
+    /// Puts the object where the request says it is.
+    fn place(&self, write: &Write<'_>, new: &mut Value) {
+        if self.row.namespaced {
+            metadata::metadata_mut(new).insert("namespace", write.namespace);
+        } else {
+            metadata::metadata_mut(new).remove("namespace");
+        }
+    }
+
+    fn prepare(&self, write: &Write<'_>, new: &mut Value, old: &Value) {
+        let strategy = &self.row.strategy;
+        match write.subresource {
+            "" => strategy.prepare_update(&write.context(), new, old),
+            "status" => strategy.prepare_status_update(&write.context(), new, old),
+            _ => {} // whoever serves another subresource has made the change itself
+        }
+        if let Some(fields) = strategy.generation_fields()
+            && fields.iter().any(|f| !same(new.get(f), old.get(f)))
+        {
+            metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
+        }
+    }
+
+    async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
+        let strategy = &self.row.strategy;
+        let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
+        errors.extend(match write.subresource {
+            "status" => strategy.validate_status_update(&write.context(), new, old),
+            _ => strategy.validate_update(&write.context(), new, old),
+        });
+        if !errors.is_empty() {
+            return Err(Status::invalid(&self.group_kind(), name, errors));
+        }
+        if write.subresource.is_empty() {
+            write.warnings.extend(strategy.warnings_on_update(new, old));
+        }
+        let attributes = Attributes {
+            operation: Operation::Update,
+            row: write.row,
+            namespace: write.namespace,
+            name,
+            subresource: write.subresource,
+            user: write.user,
+            dry_run: write.options.dry_run,
+            old: Some(old),
+        };
+        self.admission.validate(&attributes, new, write.warnings).await
+    }
+
+    /// Whether nothing is left to do for an object in deletion: its grace period is zero.
+    fn finishes_deletion(&self, object: &Value) -> bool {
+        object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0) == 0
+            && self.row.strategy.may_finish_deletion(object)
+    }
+
+    /// The update took the last finalizer of an object in deletion: it goes.
+    async fn finish(
+        &self,
+        write: &Write<'_>,
+        key: &str,
+        name: &str,
+        new: &Value,
+        current: &Current,
+    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
+        let stored = self.form.encode(new);
+        let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
+        if write.options.dry_run {
+            return Ok(Ok(Written { bytes, created: false }));
+        }
+        match self.store.delete(key, current.revision).await {
+            Ok(_) => Ok(Ok(Written { bytes, created: false })),
+            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+            Err(error) => Err(self.store_error(error, "update", name)),
+        }
+    }
+
+    /// A write that changes nothing keeps the resourceVersion.
+    fn same_as_stored(&self, new: &Value, current: &Current, stored: &bytes::Bytes) -> bool {
+        metadata::unchanged(new, &current.value) || self.form.encode(&current.value) == *stored
+    }
+}
+
+fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.semantic_eq(b),
+        (None, None) => true,
+        (Some(v), None) | (None, Some(v)) => Value::Null.semantic_eq(v),
+    }
+}
+
+/// The options of the server's own writes.
+fn server_options() -> crate::handlers::options::WriteOptions {
+    crate::handlers::options::WriteOptions { field_manager: "kube-apiserver".into(), ..Default::default() }
+}
+
+/// Replaces the whole object (PUT).
+pub struct Replace(pub Value);
+
+#[async_trait]
+impl Change for Replace {
+    async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+        Ok(current.map(|_| self.0.clone()))
+    }
+}
+
+/// Replaces the object, or makes it if it is not there (PUT on kinds that allow it).
+pub struct ReplaceOrCreate(pub Value);
+
+#[async_trait]
+impl Change for ReplaceOrCreate {
+    async fn apply(&self, _current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+        Ok(Some(self.0.clone()))
+    }
+}
+
+/// A change by a function of the current state, for the server's own controllers.
+pub(super) struct Edit<F>(pub F);
+
+#[async_trait]
+impl<F> Change for Edit<F>
+where
+    F: Fn(&Value) -> Result<Value, Status> + Send + Sync,
+{
+    async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+        current.map(|value| (self.0)(value)).transpose()
+    }
+}
+
+impl Registry {
+    /// Makes an object as the server itself. It is decoded and defaulted here, as a client's would be.
+    pub async fn create_as_server(&self, object: Value) -> Result<Written, Status> {
+        let row = &self.row;
+        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+        let object = crate::handlers::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
+        let namespace = metadata::text(&object, "namespace").to_owned();
+        let options = server_options();
+        let user = crate::auth::User::loopback();
+        let mut warnings = Vec::new();
+        let mut write = Write {
+            row: &self.row,
+            namespace: &namespace,
+            subresource: "",
+            user: &user,
+            options: &options,
+            warnings: &mut warnings,
+        };
+        self.create(&mut write, object).await
+    }
+
+    /// Reads, edits and writes an object as the server itself.
+    pub async fn edit<F>(
+        self: &Arc<Self>,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        edit: F,
+    ) -> Result<Written, Status>
+    where
+        F: Fn(&Value) -> Result<Value, Status> + Send + Sync,
+    {
+        let options =
+            crate::handlers::options::WriteOptions { field_manager: "kube-apiserver".into(), ..Default::default() };
+        let user = crate::auth::User::loopback();
+        let mut warnings = Vec::new();
+        let mut write =
+            Write { row: &self.row, namespace, subresource, user: &user, options: &options, warnings: &mut warnings };
+        self.update(&mut write, name, &Edit(edit)).await
+    }
+}

@@ -1,0 +1,158 @@
+//! A request on its way through the server: what it asks for, who asks, and what is left of it to read.
+
+use std::{sync::Arc, time::Instant};
+
+use http::{HeaderMap, Method, Uri};
+use hyper::body::Incoming;
+use machinery::Str;
+
+use crate::{auth::User, resource::Verb};
+
+/// One request. Steps of the pipeline fill it in; handlers read it.
+pub struct Request {
+    /// The HTTP method.
+    pub method: Method,
+    /// The URI as sent.
+    pub uri: Uri,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The query, decoded.
+    pub query: Query,
+    /// What is asked for.
+    pub info: RequestInfo,
+    /// Who asks. Anonymous until authentication has run.
+    pub user: Arc<User>,
+    /// The audit id: the client's own, or a new one.
+    pub audit_id: Str,
+    /// When it must be answered; none for watches and streams.
+    pub deadline: Option<Instant>,
+    /// The body, until somebody reads it.
+    pub body: Option<Incoming>,
+    /// What the connection knows: the peer, its certificates, the upgrade handle.
+    pub extensions: http::Extensions,
+}
+
+impl Request {
+    /// A header's value as text; the first one if it is repeated.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// The pairs of a query, decoded, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(Str, Str)>);
+
+impl Query {
+    /// Reads a query as Go's url.ParseQuery does: pairs that do not decode, or hold a semicolon, are left out.
+    pub fn parse(query: &str) -> Self {
+        let decode = |text: &str| {
+            let text = text.replace('+', " ");
+            let bytes = strict_percent_decode(&text)?;
+            Some(Str::from(String::from_utf8_lossy(&bytes)))
+        };
+        Query(
+            query
+                .split('&')
+                .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+                .filter_map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Some((decode(key)?, decode(value)?))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of `key`.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// Whether `key` is there at all.
+    pub fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// A boolean as upstream's conversion reads it: absent, `false` and `0` are false, all else is true.
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|v| !matches!(v, "false" | "0") && !v.eq_ignore_ascii_case("false"))
+    }
+}
+
+/// Decodes `%xx`; `None` if an escape is malformed.
+pub fn strict_percent_decode(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+        let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
+        out.push((high * 16 + low) as u8);
+    }
+    Some(out)
+}
+
+/// What a request asks for: the attributes that routing, authorisation, metrics and audit share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestInfo {
+    /// The path, decoded.
+    pub path: Str,
+    /// Whether the path names a resource (in a group version), rather than something else.
+    pub is_resource: bool,
+    /// The verb. For paths that are no resource see [`RequestInfo::verb_name`].
+    pub verb: Verb,
+    /// `api`, `apis` or nothing.
+    pub prefix: Str,
+    /// The API group.
+    pub group: Str,
+    /// The API version.
+    pub version: Str,
+    /// The namespace; for the resource `namespaces` with a name, that name.
+    pub namespace: Str,
+    /// The resource's plural name.
+    pub resource: Str,
+    /// The subresource.
+    pub subresource: Str,
+    /// The object's name (for a collection request, the name its field selector pins).
+    pub name: Str,
+    /// The lower-case HTTP method, the verb of a path that is no resource.
+    pub method: Str,
+    /// What stands below the subresource (proxy paths).
+    pub rest: Str,
+    /// The collection or object named by the path alone.
+    pub route: Route,
+}
+
+/// What the shape of a resource path is, before anybody looks whether it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// No resource path.
+    None,
+    /// A collection in all namespaces, or of a cluster-scoped resource.
+    Cluster,
+    /// A collection or object below `namespaces/NAME/`.
+    Namespaced,
+    /// Segments that no resource path has (empty ones, too many).
+    Malformed,
+}
+
+impl RequestInfo {
+    /// The verb as RBAC names it: the resource verb, or the lower-case method of other paths.
+    pub fn verb_name(&self) -> &str {
+        if self.is_resource && self.verb != Verb::Other { self.verb.name() } else { &self.method }
+    }
+
+    /// Whether the request names one object (rather than a collection).
+    pub fn has_name_in_path(&self) -> bool {
+        !matches!(self.verb, Verb::List | Verb::Watch | Verb::DeleteCollection | Verb::Create)
+            || !self.subresource.is_empty()
+    }
+}

@@ -1,0 +1,243 @@
+//! `GenericServer`: what it claims, it serves; what it does not claim goes to its delegate.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use machinery::{Str, meta::status::Status};
+
+use crate::{
+    handlers,
+    pipeline::respond::{Response, page_not_found},
+    registry::Registry,
+    request::{Request, Route},
+    resource::Resource,
+};
+
+/// Serves requests that its owner has claimed for it: a path, a virtual resource, a subresource with rules of its own.
+#[async_trait]
+pub trait Endpoint: Send + Sync {
+    /// Answers the request.
+    async fn serve(&self, request: Request) -> Result<Response, Status>;
+}
+
+/// A row, and who serves it.
+pub struct Entry {
+    /// The row.
+    pub row: Resource,
+    /// Where its objects are; none for a virtual resource.
+    pub registry: Option<Arc<Registry>>,
+    /// Who serves a virtual resource (the key is empty), and subresources with rules of their own.
+    pub endpoints: HashMap<Str, Arc<dyn Endpoint>>,
+}
+
+/// The rows of one server: group, version, plural name.
+#[derive(Default)]
+pub struct ResourceTable {
+    groups: HashMap<Str, HashMap<Str, HashMap<Str, Arc<Entry>>>>,
+    order: Vec<Arc<Entry>>,
+}
+
+impl ResourceTable {
+    /// A table of these rows; the order is kept for listings.
+    pub fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
+        let mut table = ResourceTable::default();
+        for entry in entries {
+            let row = &entry.row;
+            table
+                .groups
+                .entry(row.group.clone())
+                .or_default()
+                .entry(row.version.clone())
+                .or_default()
+                .insert(row.plural.clone(), entry.clone());
+            table.order.push(entry);
+        }
+        table
+    }
+
+    /// The row of a resource.
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Entry>> {
+        self.groups.get(group)?.get(version)?.get(plural)
+    }
+
+    /// Whether any row is of this group version.
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+    }
+
+    /// Whether any row is of this group.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// All rows, in the order given.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.order
+    }
+}
+
+/// What a server answers for beyond its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// All of a group that has a row: an unknown version or resource in it is a 404 with a Status.
+    Groups,
+    /// Only the resources that have a row: anything else is the delegate's.
+    Resources,
+}
+
+/// One server of the chain.
+pub struct GenericServer {
+    /// A name for logs.
+    pub name: &'static str,
+    claims: Claims,
+    table: Arc<ArcSwap<ResourceTable>>,
+    paths: HashMap<Str, Arc<dyn Endpoint>>,
+    prefixes: Vec<(Str, Arc<dyn Endpoint>)>,
+    versions: Option<Arc<dyn VersionEndpoints>>,
+    delegate: Option<Arc<GenericServer>>,
+}
+
+/// Group versions that are served elsewhere as a whole (the aggregator's remote APIServices), and the documents of
+/// those that a server has rows of.
+pub trait VersionEndpoints: Send + Sync {
+    /// Who serves everything below `/apis/GROUP/VERSION` of this path; `None` if it is nobody here.
+    fn endpoint(&self, request: &Request) -> Option<Arc<dyn Endpoint>>;
+}
+
+/// Builds a server.
+pub struct Builder(GenericServer);
+
+impl Builder {
+    /// A server that has nothing yet.
+    pub fn new(name: &'static str, claims: Claims) -> Self {
+        Builder(GenericServer {
+            name,
+            claims,
+            table: Arc::default(),
+            paths: HashMap::new(),
+            prefixes: Vec::new(),
+            versions: None,
+            delegate: None,
+        })
+    }
+
+    /// With these rows; the owner of the `ArcSwap` may exchange them later.
+    #[must_use]
+    pub fn table(mut self, table: Arc<ArcSwap<ResourceTable>>) -> Self {
+        self.0.table = table;
+        self
+    }
+
+    /// Serves one path.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<Str>, endpoint: Arc<dyn Endpoint>) -> Self {
+        self.0.paths.insert(path.into(), endpoint);
+        self
+    }
+
+    /// Serves all paths that start so.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<Str>, endpoint: Arc<dyn Endpoint>) -> Self {
+        self.0.prefixes.push((prefix.into(), endpoint));
+        self
+    }
+
+    /// Whole group versions by a rule.
+    #[must_use]
+    pub fn versions(mut self, versions: Arc<dyn VersionEndpoints>) -> Self {
+        self.0.versions = Some(versions);
+        self
+    }
+
+    /// Where requests go that this server does not claim.
+    #[must_use]
+    pub fn delegate(mut self, delegate: Arc<GenericServer>) -> Self {
+        self.0.delegate = Some(delegate);
+        self
+    }
+
+    /// The server.
+    pub fn build(self) -> Arc<GenericServer> {
+        Arc::new(self.0)
+    }
+}
+
+/// What a server makes of a request.
+enum Claim {
+    Resource(Arc<Entry>),
+    Endpoint(Arc<dyn Endpoint>),
+    /// The group version is ours, but there is no such thing in it.
+    NoSuchResource,
+}
+
+impl GenericServer {
+    /// Answers a request that has passed the pipeline: this server or the first delegate that claims it, else a 404.
+    pub async fn serve(&self, request: Request) -> Result<Response, Status> {
+        let mut server = self;
+        loop {
+            match server.claim(&request) {
+                Some(Claim::Resource(entry)) => return handlers::serve(request, entry).await,
+                Some(Claim::Endpoint(endpoint)) => return endpoint.serve(request).await,
+                Some(Claim::NoSuchResource) => return Err(Status::path_not_found()),
+                None => match &server.delegate {
+                    Some(delegate) => server = delegate,
+                    None => return Ok(page_not_found()),
+                },
+            }
+        }
+    }
+
+    fn claim(&self, request: &Request) -> Option<Claim> {
+        let info = &request.info;
+        if let Some(endpoint) = self.paths.get(&info.path) {
+            return Some(Claim::Endpoint(endpoint.clone()));
+        }
+        if let Some(endpoint) = self.versions.as_ref().and_then(|versions| versions.endpoint(request)) {
+            return Some(Claim::Endpoint(endpoint));
+        }
+        if info.is_resource && !info.path.starts_with("//") {
+            let table = self.table.load();
+            let entry = table.get(&info.group, &info.version, &info.resource);
+            match entry {
+                Some(entry) if info.route != Route::Malformed => return Some(Claim::Resource(entry.clone())),
+                _ if self.claims == Claims::Groups && table.has_group(&info.group) => {
+                    return Some(Claim::NoSuchResource);
+                }
+                _ => {}
+            }
+        }
+        self.prefixes
+            .iter()
+            .find(|(prefix, _)| info.path.starts_with(prefix.as_str()))
+            .map(|(_, endpoint)| Claim::Endpoint(endpoint.clone()))
+    }
+
+    /// The rows of this server as they are now.
+    pub fn table(&self) -> arc_swap::Guard<Arc<ResourceTable>> {
+        self.table.load()
+    }
+
+    /// The paths of this server and its delegates, for the index page.
+    pub fn all_paths(&self) -> BTreeSet<Str> {
+        let mut all = BTreeSet::new();
+        let mut server = Some(self);
+        while let Some(this) = server {
+            all.extend(this.paths.keys().cloned());
+            for entry in this.table.load().entries() {
+                let row = &entry.row;
+                if row.group.is_empty() {
+                    all.insert(Str::from(format!("/api/{}", row.version)));
+                } else {
+                    all.insert(Str::from(format!("/apis/{}", row.group)));
+                    all.insert(Str::from(format!("/apis/{}/{}", row.group, row.version)));
+                }
+            }
+            server = this.delegate.as_deref();
+        }
+        all
+    }
+}

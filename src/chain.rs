@@ -1,0 +1,162 @@
+//! The chain: aggregator → kube-core → apiextensions → 404, built last first.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use generic_server::{
+    admission::{self, NamespaceLifecycle},
+    auth::{self, Authorizer, SystemMasters},
+    discovery::{Discovery, DiscoveryPaths, NoRemotes},
+    health::{CachesFilled, Health, NotShuttingDown, StoreAnswers},
+    index::{Index, NothingHere, Version},
+    metrics::{Metrics, MetricsEndpoint},
+    pipeline::{Authentication, Cors, Pipeline},
+    registry::Backing,
+    serve::Lifecycle,
+    server::{Builder, Claims},
+    tasks::Tasks,
+};
+use machinery::Str;
+use storage::{Store, embedded};
+
+use crate::{
+    VERSION,
+    config::{AuthorizationMode, Config},
+    pki::Pki,
+};
+
+/// The chain, ready to serve, and what must be ended with it.
+pub struct Chain {
+    /// The way in.
+    pub pipeline: Arc<Pipeline>,
+    /// What runs beside the requests.
+    pub tasks: Tasks,
+    /// Closed last.
+    pub store: Arc<dyn Store>,
+}
+
+/// Opens the store, builds the servers and links them.
+pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> Result<Chain> {
+    let store = open_store(config)?;
+    let admission = Arc::new(admission::Chain::default());
+    let backing =
+        Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
+
+    let not_found = Builder::new("apiextensions", Claims::Resources).build();
+    let core = kube_core::build(&backing, not_found);
+    let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
+    admission.set(vec![Arc::new(NamespaceLifecycle { namespaces })]);
+
+    let tasks = Tasks::start(core.tasks).context("tasks")?;
+    let caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
+    let metrics = Metrics::new();
+    let discovery = Discovery::new(vec![core.table.clone()], Arc::new(NoRemotes), address);
+    let index = Arc::new(Index::default());
+    let store_check = Arc::new(StoreAnswers(store.clone()));
+    let livez = || Health::new("livez").with("etcd", store_check.clone()).tasks(tasks.clone());
+    let healthz = Health::new("healthz").with("etcd", store_check.clone()).tasks(tasks.clone());
+    let readyz = Health::new("readyz")
+        .with("etcd", store_check.clone())
+        .with("informer-sync", Arc::new(CachesFilled(caches)))
+        .tasks(tasks.clone())
+        .last("shutdown", Arc::new(NotShuttingDown(lifecycle.clone())));
+    let (healthz, livez, readyz) = (Arc::new(healthz), Arc::new(livez()), Arc::new(readyz));
+    let version = Arc::new(Version::new(VERSION));
+    let nothing = Arc::new(NothingHere);
+    let front = Builder::new("aggregator", Claims::Groups)
+        .versions(Arc::new(DiscoveryPaths(discovery)))
+        .path("/", index.clone())
+        .path("/index.html", index.clone())
+        .path("/healthz", healthz.clone())
+        .prefix("/healthz/", healthz)
+        .path("/livez", livez.clone())
+        .prefix("/livez/", livez)
+        .path("/readyz", readyz.clone())
+        .prefix("/readyz/", readyz)
+        .path("/version", version.clone())
+        .path("/version/", version)
+        .prefix("/version/", nothing.clone())
+        .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone())))
+        .delegate(core.server)
+        .build();
+    index.set(&front);
+    let pipeline = Pipeline {
+        front,
+        authentication: authentication(config, pki)?,
+        authorizer: authorizer(config),
+        cors: cors(config)?,
+        request_timeout: if config.requests.timeout.is_zero() {
+            Duration::from_secs(60)
+        } else {
+            config.requests.timeout
+        },
+        metrics,
+        lifecycle,
+    };
+    Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
+}
+
+fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
+    if config.storage.etcd.is_some() {
+        bail!("--etcd-servers: the etcd backend is not part of this version");
+    }
+    let dir = config.data_dir.join("store");
+    let options =
+        embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
+    Ok(embedded::Embedded::open(&dir, options)
+        .with_context(|| format!("cannot open the store in {}", dir.display()))?)
+}
+
+fn authentication(config: &Config, pki: &Pki) -> Result<Authentication> {
+    let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let authorities = |path: &std::path::Path| {
+        auth::ClientCertificates::from_pem(&read(path)?).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
+    };
+    let tokens = match &config.authentication.token_file {
+        None => auth::StaticTokens::default(),
+        Some(path) => {
+            let text = String::from_utf8(read(path)?).with_context(|| path.display().to_string())?;
+            auth::StaticTokens::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?
+        }
+    };
+    let names = |names: &[String]| names.iter().map(|n| Str::from(n.as_str())).collect();
+    let header = &pki.request_header;
+    let request_header = auth::RequestHeader {
+        authorities: authorities(&header.client_ca)?,
+        options: auth::RequestHeaderOptions {
+            allowed_names: names(&header.allowed_names),
+            username_headers: names(&header.username_headers),
+            uid_headers: names(&header.uid_headers),
+            group_headers: names(&header.group_headers),
+            extra_prefixes: names(&header.extra_header_prefixes),
+        },
+    };
+    Ok(Authentication {
+        request_header: Some(request_header),
+        client_certificates: Some(Arc::new(authorities(&pki.client_ca)?)),
+        tokens,
+        loopback_token: Str::default(),
+        anonymous: config.authentication.anonymous,
+    })
+}
+
+/// system:masters first, then the modes in order. What is not built yet lets nobody in but to the public paths.
+fn authorizer(config: &Config) -> Arc<dyn Authorizer> {
+    let modes = config.authorization.modes.iter().map(|mode| {
+        let mode = match mode {
+            AuthorizationMode::AlwaysAllow => auth::Mode::AlwaysAllow,
+            AuthorizationMode::AlwaysDeny => auth::Mode::AlwaysDeny,
+            _ => auth::Mode::PublicPathsOnly,
+        };
+        Arc::new(mode) as Arc<dyn Authorizer>
+    });
+    Arc::new(SystemMasters(modes.collect()))
+}
+
+fn cors(config: &Config) -> Result<Option<Cors>> {
+    let origins = &config.requests.cors_allowed_origins;
+    if origins.is_empty() {
+        return Ok(None);
+    }
+    Cors::new(origins).map(Some).map_err(|why| anyhow::anyhow!("--cors-allowed-origins: {why}"))
+}
