@@ -61,6 +61,8 @@ pub(crate) struct Batch {
     pub(crate) state: Vec<(&'static str, u64)>,
     /// The events of the writes, once they are stored.
     pub(crate) events: Vec<Event>,
+    /// Bytes of records and values that were dropped, once it is stored.
+    pub(crate) freed: u64,
 }
 
 impl Planned {
@@ -136,6 +138,7 @@ impl Batch {
     /// Stores the batch in one transaction, and gathers its events. With `durable` it is on the disk when this returns.
     pub(crate) fn store(&mut self, database: &Database, durable: bool) -> Result<(), Error> {
         self.events.clear();
+        self.freed = 0;
         let mut write = database.begin_write().map_err(failed)?;
         // So that opening the store after a crash needs no walk through the file.
         write.set_quick_repair(true);
@@ -168,8 +171,12 @@ impl Batch {
             self.events.push(planned.event(&values));
         }
         for revision in &self.dropped {
-            log.remove(revision).map_err(|error| in_table("log", error))?;
-            values.0.remove(revision).map_err(|error| in_table("values", error))?;
+            if let Some(record) = log.remove(revision).map_err(|error| in_table("log", error))? {
+                self.freed += record.value().len() as u64;
+            }
+            if let Some(value) = values.0.remove(revision).map_err(|error| in_table("values", error))? {
+                self.freed += value.value().len() as u64;
+            }
         }
         Ok(())
     }

@@ -76,6 +76,13 @@ impl<'a> Record<'a> {
         out.extend_from_slice(&sum.to_le_bytes());
     }
 
+    /// Bytes that the record and its value take in the tables.
+    pub(crate) fn stored(&self) -> u64 {
+        let lifetime = if self.lifetime.is_some() { 16 } else { 0 };
+        let value = if self.delete { 0 } else { self.value_len as usize + SUM };
+        (HEAD + lifetime + self.key.len() + SUM + value) as u64
+    }
+
     /// Reads a record; fails with [`Error::Corrupt`].
     pub(crate) fn decode(revision: Revision, bytes: &'a [u8]) -> Result<Record<'a>, Error> {
         Self::parse(revision, bytes)
@@ -148,6 +155,7 @@ mod tests {
             let mut bytes = Vec::new();
             record.encode(7, &mut bytes);
             assert_eq!(Record::decode(7, &bytes).unwrap(), record);
+            assert!(record.delete || record.stored() == (bytes.len() + record.value_len as usize + SUM) as u64);
             assert!(Record::decode(8, &bytes).is_err(), "a record in another revision's place");
             for bit in 0..bytes.len() * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);

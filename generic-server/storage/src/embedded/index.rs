@@ -73,7 +73,7 @@ impl Index {
     /// Takes in the next revision. `key` is the record's key, shared with whoever has it already.
     pub(crate) fn apply(&mut self, revision: Revision, record: &Record<'_>, key: Arc<str>) {
         self.revision = revision;
-        self.stored += u64::from(record.value_len) + record.key.len() as u64;
+        self.stored += record.stored();
         let last = Version { revision, create_revision: if record.delete { 0 } else { record.create_revision } };
         if let Some(lifetime) = record.lifetime {
             self.deadlines.push(Reverse((lifetime.deadline(), revision, key.clone())));

@@ -56,6 +56,8 @@ pub struct Options {
     pub compaction_interval: Duration,
     /// Bytes of the engine's own page cache. The watch cache answers reads, so it is small.
     pub cache: usize,
+    /// How often to look whether the file wastes so much room that it should be given back.
+    pub copy_check: Duration,
     /// The wall clock's reading at start; `None`: now. (Tests set clocks that jump.)
     pub wall_clock: Option<SystemTime>,
     /// Opens the database file. (Tests put disks that fail.)
@@ -68,6 +70,7 @@ impl Default for Options {
             relaxed: false,
             compaction_interval: Duration::from_secs(300),
             cache: 4 << 20,
+            copy_check: Duration::from_secs(30),
             wall_clock: None,
             backend: Arc::new(|path: &Path| Ok(Box::new(Disk::open(path)?))),
         }
@@ -315,7 +318,7 @@ impl Store for Embedded {
         match trouble {
             None => Ok(()),
             // Room may have come back, though nobody has written since.
-            Some(Error::NoSpace(_)) => room::check(&self.shared, 0),
+            Some(Error::NoSpace(_)) => room::check(&self.shared, limits::MAX_VALUE as u64),
             Some(error) => Err(error),
         }
     }

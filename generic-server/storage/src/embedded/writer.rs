@@ -35,9 +35,7 @@ const RELAXED: Duration = Duration::from_millis(100);
 /// How many revisions the relaxed mode sets aside at once, so that a crash makes it use none twice.
 const SET_ASIDE: Revision = 1_000_000;
 /// How long to leave a failed disk alone.
-const PAUSE: Duration = Duration::from_millis(500);
-/// How often to look at how much room the file wastes.
-const CHECK_SIZE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the writer is asked.
 pub(crate) enum Request {
@@ -91,7 +89,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, floor: Revision) -> Writer {
         let interval = shared.options.compaction_interval;
-        let mark = shared.index().revision;
+        let (mark, check) = (shared.index().revision, shared.options.copy_check);
         Writer {
             mark,
             compact_at: (!interval.is_zero()).then(|| Instant::now() + interval),
@@ -101,7 +99,7 @@ impl Writer {
             unswept: Vec::new(),
             oldest_moved: false,
             sync_at: None,
-            check_size_at: Some(Instant::now() + CHECK_SIZE),
+            check_size_at: Some(Instant::now() + check),
             copying: false,
             retry_at: None,
             stopped: Vec::new(),
@@ -181,7 +179,7 @@ impl Writer {
             let _ = self.compact(mark);
         }
         if self.check_size_at.is_some_and(|at| at <= now) {
-            self.check_size_at = Some(now + CHECK_SIZE);
+            self.check_size_at = Some(now + self.shared.options.copy_check);
             self.start_copy_if_wasteful();
         }
     }
@@ -342,10 +340,11 @@ impl Writer {
             (false, Some(at)) => Some(at),
             (false, None) => Some(Instant::now() + RELAXED),
         };
+        let mut index = self.shared.index_mut();
+        index.stored = index.stored.saturating_sub(batch.freed);
         if batch.planned.is_empty() {
             return;
         }
-        let mut index = self.shared.index_mut();
         for planned in &batch.planned {
             index.apply(planned.revision, &planned.record(), planned.key.clone());
         }

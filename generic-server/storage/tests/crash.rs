@@ -1,0 +1,174 @@
+//! Real processes on one data folder: killed under load again and again, and a second one beside the first.
+//!
+//! `STORAGE_KILLS=200` sets how often the writer is killed (20 unless told).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use storage::{
+    Error, Event, Expect, Range, Revision, Store,
+    conformance::Recorder,
+    embedded::{Embedded, Options},
+};
+
+/// Tells the child which folder to write to.
+const FOLDER: &str = "STORAGE_CRASH_FOLDER";
+const CALLERS: usize = 16;
+
+/// The process that is killed: writes without end, and says on standard output what has been answered.
+#[test]
+fn child() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = Embedded::open(Path::new(&folder), Options::default()).unwrap();
+        say("open");
+        let callers: Vec<_> = (0..CALLERS).map(|caller| tokio::spawn(load(store.clone(), caller))).collect();
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    });
+}
+
+/// Creates, updates and deletes a few keys of its own, over and over.
+async fn load(store: Arc<Embedded>, caller: usize) {
+    let mut held: HashMap<String, Revision> = HashMap::new();
+    for key in store.range(Range { prefix: format!("/{caller}/"), ..Range::default() }).await.unwrap().items {
+        held.insert(key.key.to_string(), key.mod_revision);
+    }
+    for n in 0_usize.. {
+        let key = format!("/{caller}/{}", n * 7 % 10);
+        let value = format!("{}-{n}-{}", std::process::id(), "x".repeat(n * 131 % 3000));
+        let answered = match held.get(&key) {
+            Some(revision) if n % 3 == 0 => {
+                let revision = store.delete(&key, *revision).await.unwrap();
+                held.remove(&key);
+                format!("{revision} {key} -")
+            }
+            held_at => {
+                let expect = held_at.map_or(Expect::Absent, |revision| Expect::Revision(*revision));
+                let revision = store.put(&key, Bytes::from(value.clone()), expect, None).await.unwrap();
+                held.insert(key.clone(), revision);
+                format!("{revision} {key} {value}")
+            }
+        };
+        say(&answered);
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "#{line}").unwrap();
+}
+
+fn start(folder: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Lets it write for a while, kills it, and returns the lines it said.
+fn run_and_kill(folder: &Path, after: Duration) -> Vec<String> {
+    let mut child = start(folder);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let (opened, open) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let (mut said, mut line) = (Vec::new(), String::new());
+        while lines.read_line(&mut line).unwrap_or(0) > 0 {
+            // A last line may be cut.
+            if let Some((_, text)) = line.strip_suffix('\n').and_then(|line| line.split_once('#')) {
+                match text {
+                    "open" => opened.send(()).unwrap(),
+                    text => said.push(text.to_owned()),
+                }
+            }
+            line.clear();
+        }
+        said
+    });
+    open.recv_timeout(Duration::from_secs(20)).expect("the store opens after a crash");
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap()
+}
+
+fn text(event: &Event) -> String {
+    let value = event.value.as_ref().map_or("-".into(), |value| String::from_utf8_lossy(value).into_owned());
+    format!("{} {value}", event.key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_writer_loses_no_answered_write_and_reuses_no_revision() {
+    let kills: u64 = std::env::var("STORAGE_KILLS").map_or(20, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    // Everything ever seen at a revision, answered or found after a crash: it must stay.
+    let mut history: BTreeMap<Revision, String> = BTreeMap::new();
+    for round in 0..kills {
+        let path = folder.path().to_owned();
+        let after = Duration::from_millis(30 + round * 37 % 170);
+        let said = tokio::task::spawn_blocking(move || run_and_kill(&path, after)).await.unwrap();
+        for line in said {
+            let (revision, what) = line.split_once(' ').unwrap();
+            let before = history.insert(revision.parse().unwrap(), what.to_owned());
+            assert_eq!(before, None, "round {round}: revision {revision} is answered once");
+        }
+        // No compaction runs in so short a time: the whole history is there.
+        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let recorder = Recorder::new();
+        let watch = store.watch("/", 0, recorder.clone()).await.unwrap();
+        let events = recorder.seen().events;
+        let found: BTreeMap<Revision, String> = events.iter().map(|event| (event.revision, text(event))).collect();
+        for (revision, what) in &history {
+            assert_eq!(found.get(revision), Some(what), "round {round}: revision {revision}");
+        }
+        assert!(found.keys().copied().eq(2..2 + found.len() as u64), "round {round}: no revision is skipped");
+        let mut last: BTreeMap<String, Bytes> = BTreeMap::new();
+        for event in &events {
+            match &event.value {
+                Some(value) => drop(last.insert(event.key.to_string(), value.clone())),
+                None => drop(last.remove(&*event.key)),
+            }
+        }
+        let items = store.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap().items;
+        assert!(items.iter().map(|item| (item.key.to_string(), item.value.clone())).eq(last), "round {round}");
+        history = found;
+        drop(watch);
+        store.close().await;
+    }
+    assert!(history.len() > kills as usize * 5, "it was under load: {}", history.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused_until_the_first_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = start(folder.path());
+    let mut line = String::new();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    while !line.contains("#open") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it opens");
+    }
+    match Embedded::open(folder.path(), Options::default()) {
+        Err(Error::Locked(message)) => assert!(message.contains(&*folder.path().to_string_lossy()), "{message}"),
+        other => panic!("{:?}", other.map(drop)),
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    assert!(matches!(Embedded::open(folder.path(), Options::default()), Err(Error::Locked(_))));
+    store.close().await;
+    Embedded::open(folder.path(), Options::default()).unwrap().close().await;
+}

@@ -1,0 +1,325 @@
+//! The embedded store on disks that fail: torn and failed writes, lost power, damage, and no room.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod faulty;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use faulty::{Plan, faulty, power_loss};
+use proptest::prelude::*;
+use storage::{
+    Error, Expect, Range, Revision, Store,
+    conformance::create,
+    embedded::{Embedded, Options, restore},
+};
+use tokio::runtime::Runtime;
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+async fn all(store: &Embedded) -> Result<BTreeMap<String, Bytes>, Error> {
+    let found = store.range(Range { prefix: "/".into(), ..Range::default() }).await?;
+    Ok(found.items.into_iter().map(|item| (item.key.to_string(), item.value)).collect())
+}
+
+/// Writes a key as it should be by the model, then notes what the store says about it.
+async fn write(store: &Embedded, model: &mut BTreeMap<String, (Revision, Bytes)>, key: u8, size: usize) -> bool {
+    let key = format!("/k/{key}");
+    let value = Bytes::from(vec![size as u8; size]);
+    let expect = model.get(&key).map_or(Expect::Absent, |(revision, _)| Expect::Revision(*revision));
+    let result = match (expect, size % 5) {
+        (Expect::Revision(expected), 0) => store.delete(&key, expected).await.map(|revision| (revision, None)),
+        _ => store.put(&key, value.clone(), expect, None).await.map(|revision| (revision, Some(value))),
+    };
+    match result {
+        Ok((_, None)) => drop(model.remove(&key)),
+        Ok((revision, Some(value))) => drop(model.insert(key, (revision, value))),
+        Err(error) => {
+            assert!(!matches!(error, Error::Conflict { .. }), "the model knows the revision: {error}");
+            return false;
+        }
+    }
+    true
+}
+
+fn values(model: &BTreeMap<String, (Revision, Bytes)>) -> BTreeMap<String, Bytes> {
+    model.iter().map(|(key, (_, value))| (key.clone(), value.clone())).collect()
+}
+
+async fn check(store: &Embedded, model: &BTreeMap<String, (Revision, Bytes)>) {
+    assert_eq!(all(store).await.unwrap(), values(model));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn failed_and_torn_writes_lose_nothing_that_was_answered(
+        faults in prop::collection::vec((1u32..60, prop::sample::select(vec![5, 28])), 1..4),
+        writes in prop::collection::vec((0u8..12, 1usize..9000), 5..25),
+    ) {
+        runtime().block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let plan = Arc::<Mutex<Plan>>::default();
+            let options = Options { backend: faulty(&plan), ..Options::default() };
+            let store = Embedded::open(folder.path(), options.clone()).unwrap();
+            let mut model = BTreeMap::new();
+            for (fail_in, error) in faults {
+                *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), error: Some(error), ..Plan::default() };
+                for (key, size) in &writes {
+                    if !write(&store, &mut model, *key, *size).await {
+                        // It says so, reads go on, and it recovers by itself.
+                        check(&store, &model).await;
+                        tokio::time::sleep(Duration::from_millis(120)).await;
+                    }
+                }
+            }
+            *plan.lock().unwrap() = Plan::default();
+            check(&store, &model).await;
+            store.close().await;
+            let store = Embedded::open(folder.path(), options).unwrap();
+            check(&store, &model).await;
+            store.close().await;
+        });
+    }
+
+    #[test]
+    fn lost_power_loses_nothing_that_was_answered(
+        writes in prop::collection::vec((0u8..20, 1usize..20_000), 1..40),
+        kept in prop::collection::vec(any::<bool>(), 64),
+        fail_in in 0u32..200,
+    ) {
+        runtime().block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let plan = Arc::<Mutex<Plan>>::default();
+            let options = Options { backend: faulty(&plan), ..Options::default() };
+            let store = Embedded::open(folder.path(), options.clone()).unwrap();
+            let mut model = BTreeMap::new();
+            *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), die: true, ..Plan::default() };
+            let mut unanswered = None;
+            for (key, size) in writes {
+                if !write(&store, &mut model, key, size).await {
+                    unanswered = Some(format!("/k/{key}"));
+                    break;
+                }
+            }
+            let mut kept = kept.into_iter().cycle();
+            power_loss(&plan, &folder.path().join("store.redb"), || kept.next().unwrap());
+            store.close().await;
+            *plan.lock().unwrap() = Plan::default();
+            let store = Embedded::open(folder.path(), options).unwrap();
+            let (mut found, mut expect) = (all(&store).await.unwrap(), values(&model));
+            if let Some(key) = unanswered {
+                // Either of its states is right.
+                found.remove(&key);
+                expect.remove(&key);
+            }
+            assert_eq!(found, expect);
+            store.close().await;
+        });
+    }
+}
+
+/// A folder with so many keys, closed well.
+async fn filled(dir: &Path, keys: usize) -> BTreeMap<String, Bytes> {
+    let store = Embedded::open(dir, Options::default()).unwrap();
+    for n in 0..keys {
+        create(&*store, &format!("/k/{n:04}"), &"v".repeat(n * 7 % 1500)).await;
+    }
+    let found = all(&store).await.unwrap();
+    store.close().await;
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = folder.path().join("good");
+    let expect = filled(&good, 300).await;
+    let database = fs::read(good.join("store.redb")).unwrap();
+    let mut named = 0;
+    for page in 0..database.len() / 4096 {
+        for at in [8, 700, 3000] {
+            let bad = tempfile::tempdir_in(folder.path()).unwrap();
+            fs::copy(good.join("FORMAT"), bad.path().join("FORMAT")).unwrap();
+            fs::write(bad.path().join("store.redb"), &database).unwrap();
+            let file = OpenOptions::new().write(true).open(bad.path().join("store.redb")).unwrap();
+            let garbage: Vec<u8> = database[page * 4096 + at..][..64].iter().map(|byte| byte ^ 0x55).collect();
+            file.write_all_at(&garbage, (page * 4096 + at) as u64).unwrap();
+            let error = match Embedded::open(bad.path(), Options::default()) {
+                Ok(store) => match all(&store).await {
+                    Ok(found) => {
+                        assert_eq!(found, expect, "page {page}, byte {at}");
+                        store.close().await;
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            assert!(matches!(error, Error::Corrupt(_)), "page {page}, byte {at}: {error:?}");
+            named += usize::from(error.to_string().contains("table ") || error.to_string().contains("store.redb"));
+        }
+    }
+    assert!(named > 50, "damage names its place: {named}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_or_cut_file_is_not_an_empty_store() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path(), 50).await;
+    let path = folder.path().join("store.redb");
+    let database = fs::read(&path).unwrap();
+    let refused = |bytes: Option<&[u8]>| {
+        let _ = fs::remove_file(&path);
+        if let Some(bytes) = bytes {
+            fs::write(&path, bytes).unwrap();
+        }
+        match Embedded::open(folder.path(), Options::default()) {
+            Err(Error::Corrupt(message)) => assert!(message.contains("store.redb"), "{message}"),
+            other => panic!("{:?}", other.map(drop)),
+        }
+    };
+    refused(None);
+    refused(Some(b""));
+    refused(Some(&database[..database.len() / 2]));
+    refused(Some(&vec![0; database.len()]));
+    refused(Some(b"something else altogether"));
+    fs::write(&path, &database).unwrap();
+    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(all(&store).await.unwrap().len(), 50);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newer_formats_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(folder.path(), 5).await;
+    let format = folder.path().join("FORMAT");
+    let text = fs::read_to_string(&format).unwrap();
+    fs::write(&format, text.replace('1', "2")).unwrap();
+    let open = || Embedded::open(folder.path(), Options::default()).map(drop);
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 2, supported: 1 })));
+    fs::write(&format, "gibberish").unwrap();
+    assert!(matches!(open(), Err(Error::Corrupt(_))));
+    fs::write(&format, text).unwrap();
+    let database = redb::Database::open(folder.path().join("store.redb")).unwrap();
+    let write = database.begin_write().unwrap();
+    let state: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("state");
+    write.open_table(state).unwrap().insert("format", 7).unwrap();
+    write.commit().unwrap();
+    drop(database);
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 7, supported: 1 })));
+}
+
+/// A small file system of its own, gone at the end.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    fn new(size: &str) -> Option<Mount> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can mount a small file system");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let data = std::ffi::CString::new(format!("size={size}")).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("tmpfs", folder.path(), "tmpfs", flags, data.as_c_str()).unwrap();
+        Some(Mount(folder))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
+    let Some(mount) = Mount::new("24m") else { return };
+    let filler = mount.0.path().join("filler");
+    fs::write(&filler, vec![1; 4 << 20]).unwrap();
+    let store = Embedded::open(&mount.0.path().join("data"), Options::default()).unwrap();
+    let value = Bytes::from(vec![b'x'; 100_000]);
+    let mut written = Vec::new();
+    let error = loop {
+        match store.put(&format!("/k/{}", written.len()), value.clone(), Expect::Absent, None).await {
+            Ok(revision) => written.push(revision),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::NoSpace(_)), "{error}");
+    assert!(written.len() > 20, "{}", written.len());
+    assert!(matches!(store.health().await, Err(Error::NoSpace(_))));
+    assert_eq!(all(&store).await.unwrap().len(), written.len(), "reads go on");
+    // Deletes need hardly any room, and what they free can be used once history is compacted.
+    for (n, revision) in written.iter().enumerate().take(written.len() / 2) {
+        store.delete(&format!("/k/{n}"), *revision).await.unwrap();
+    }
+    fs::remove_file(&filler).unwrap();
+    store.put("/k/again", value, Expect::Absent, None).await.unwrap();
+    assert!(store.health().await.is_ok());
+    store.close().await;
+    let store = Embedded::open(&mount.0.path().join("data"), Options::default()).unwrap();
+    assert_eq!(all(&store).await.unwrap().len(), written.len() - written.len() / 2 + 1);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fills_up_unforeseen_costs_no_answered_write() {
+    // The file system has room by its own account, but the disk under the file has not.
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Arc::<Mutex<Plan>>::default();
+    let options = Options { backend: faulty(&plan), ..Options::default() };
+    let store = Embedded::open(folder.path(), options).unwrap();
+    let one = create(&*store, "/a", "1").await;
+    *plan.lock().unwrap() = Plan { fail_in: Some(2), error: Some(28), ..Plan::default() };
+    let refused = store.put("/b", Bytes::from_static(b"1"), Expect::Absent, None).await;
+    assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
+    assert_eq!(store.get("/a").await.unwrap().0.unwrap().mod_revision, one);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(create(&*store, "/b", "1").await, one + 1);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..1500 {
+        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
+    }
+    let (file, writer) = (folder.path().join("snapshot"), store.clone());
+    let writer = tokio::spawn(async move {
+        for n in 0..200 {
+            create(&*writer, &format!("/during/{n}"), "x").await;
+        }
+    });
+    let revision = store.snapshot(file.clone()).await.unwrap();
+    writer.await.unwrap();
+    let at = Range { prefix: "/".into(), at: Some(revision), ..Range::default() };
+    let expect = store.range(at).await.unwrap().items;
+    let restored = folder.path().join("restored");
+    assert_eq!(restore(&file, &restored).unwrap(), revision);
+    assert!(restore(&file, &restored).is_err(), "a store that is there is not overwritten");
+    assert!(restore(&file, &folder.path().join("data")).is_err(), "a folder in use");
+    let restored = Embedded::open(&restored, Options::default()).unwrap();
+    let found = restored.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap();
+    assert_eq!((found.items, found.revision), (expect, revision));
+    create(&*restored, "/new", "1").await;
+    restored.close().await;
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
+    assert!(matches!(restore(&file, &folder.path().join("bad")), Err(Error::Corrupt(_))));
+    store.close().await;
+}

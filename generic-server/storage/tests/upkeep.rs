@@ -1,0 +1,153 @@
+//! What the embedded store does beside reads and writes: expiry, compaction, room given back, quick starts.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use storage::{
+    Expect, Range, Store,
+    conformance::{Recorder, create},
+    embedded::{Embedded, Options},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn exists(store: &Embedded, key: &str) -> bool {
+    store.get(key).await.unwrap().0.is_some()
+}
+
+/// A store on the same folder, opened while the wall clock shows this.
+fn open_at(folder: &tempfile::TempDir, wall_clock: SystemTime) -> std::sync::Arc<Embedded> {
+    Embedded::open(folder.path(), Options { wall_clock: Some(wall_clock), ..Options::default() }).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_expire_across_restarts_and_clocks_that_jump() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let value = Bytes::from_static(b"v");
+    let store = open_at(&folder, now);
+    store.put("/hour", value.clone(), Expect::Absent, Some(HOUR)).await.unwrap();
+    store.put("/day", value.clone(), Expect::Absent, Some(24 * HOUR)).await.unwrap();
+    store.close().await;
+    // Half an hour later.
+    let store = open_at(&folder, now + HOUR / 2);
+    assert!(exists(&store, "/hour").await);
+    store.close().await;
+    // The clock was set back by a year: time neither stands still for the key nor gives it a year more.
+    let store = open_at(&folder, now - 365 * 24 * HOUR);
+    assert!(exists(&store, "/hour").await);
+    store.put("/brief", value, Expect::Absent, Some(Duration::from_millis(200))).await.unwrap();
+    let recorder = Recorder::new();
+    let _watch = store.watch("/", store.revision().await.unwrap(), recorder.clone()).await.unwrap();
+    let seen = recorder.wait(|seen| !seen.events.is_empty()).await;
+    assert_eq!(
+        (&*seen.events[0].key, &seen.events[0].value),
+        ("/brief", &None),
+        "deadlines follow the store's own clock"
+    );
+    store.close().await;
+    // Two hours after the start, by the clock: the hour is over, the day is not.
+    let store = open_at(&folder, now + 2 * HOUR);
+    let recorder = Recorder::new();
+    let _watch = store.watch("/", 0, recorder.clone()).await.unwrap();
+    recorder.wait(|seen| seen.events.iter().any(|event| &*event.key == "/hour" && event.value.is_none())).await;
+    assert!(!exists(&store, "/hour").await && exists(&store, "/day").await);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_is_compacted_in_the_background_and_its_room_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { compaction_interval: Duration::from_millis(100), ..Options::default() };
+    let store = Embedded::open(folder.path(), options).unwrap();
+    let value = || Bytes::from(vec![b'x'; 100_000]);
+    let mut revisions = Vec::new();
+    for n in 0..10 {
+        revisions.push(store.put(&format!("/k/{n}"), value(), Expect::Absent, None).await.unwrap());
+    }
+    let mut slowest = Duration::ZERO;
+    let begun = Instant::now();
+    let mut rounds = 0;
+    while begun.elapsed() < Duration::from_secs(4) || rounds < 50 {
+        for (n, revision) in revisions.iter_mut().enumerate() {
+            let start = Instant::now();
+            *revision = store.put(&format!("/k/{n}"), value(), Expect::Revision(*revision), None).await.unwrap();
+            slowest = slowest.max(start.elapsed());
+        }
+        rounds += 1;
+    }
+    let (oldest, now) = (store.compacted_revision().await.unwrap(), store.revision().await.unwrap());
+    assert!(oldest > 11 && oldest < now, "{oldest} of {now}");
+    assert!(store.range(Range { prefix: "/".into(), at: Some(2), ..Range::default() }).await.is_err());
+    let written = rounds * 10 * 100_000;
+    let size = store.size().await.unwrap();
+    assert!(size < written / 2, "{size} bytes after {written} were written");
+    assert!(slowest < Duration::from_secs(2), "no write waits for a compaction: {slowest:?}");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_room_is_given_back_while_serving() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { copy_check: Duration::from_millis(100), ..Options::default() };
+    let store = Embedded::open(folder.path(), options.clone()).unwrap();
+    let mut revisions = Vec::new();
+    for n in 0..60 {
+        let value = Bytes::from(vec![n; 1 << 20]);
+        revisions.push(store.put(&format!("/big/{n}"), value, Expect::Absent, None).await.unwrap());
+    }
+    create(&*store, "/small", "stays").await;
+    let before = store.size().await.unwrap();
+    assert!(before > 60 << 20);
+    for (n, revision) in revisions.into_iter().enumerate() {
+        store.delete(&format!("/big/{n}"), revision).await.unwrap();
+    }
+    let start = store.revision().await.unwrap();
+    let recorder = Recorder::new();
+    let _watch = store.watch("/n/", start, recorder.clone()).await.unwrap();
+    store.compact(start).await.unwrap();
+    let (mut made, begun) = (0, Instant::now());
+    while store.size().await.unwrap() > 10 << 20 {
+        create(&*store, &format!("/n/{made:05}"), "while it is copied").await;
+        made += 1;
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes", store.size().await.unwrap());
+    }
+    create(&*store, "/n/last", "").await;
+    assert_eq!(recorder.seen().events.len(), made + 1, "watches go on");
+    assert_eq!(store.count("/").await.unwrap(), made + 2);
+    let last = store.revision().await.unwrap();
+    store.close().await;
+    let store = Embedded::open(folder.path(), options).unwrap();
+    assert_eq!((store.count("/").await.unwrap(), store.revision().await.unwrap()), (made + 2, last));
+    assert!(exists(&store, "/small").await);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_ten_thousand_keys_opens_quickly_even_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { relaxed: true, ..Options::default() };
+    let store = Embedded::open(&folder.path().join("data"), options).unwrap();
+    let value = Bytes::from(vec![b'x'; 1400]);
+    for n in 0..10_000 {
+        store.put(&format!("/registry/configmaps/default/{n:05}"), value.clone(), Expect::Absent, None).await.unwrap();
+    }
+    let begun = Instant::now();
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    // What a crash leaves: the files as they are now, not closed.
+    let crashed = folder.path().join("crashed");
+    std::fs::create_dir(&crashed).unwrap();
+    for file in ["FORMAT", "store.redb"] {
+        std::fs::copy(folder.path().join("data").join(file), crashed.join(file)).unwrap();
+    }
+    store.close().await;
+    let begun = Instant::now();
+    let store = Embedded::open(&crashed, Options::default()).unwrap();
+    let taken = begun.elapsed();
+    assert_eq!(store.count("/registry/").await.unwrap(), 10_000);
+    // Unoptimised, and beside other tests; the benchmark shows the real figure.
+    assert!(taken < Duration::from_secs(1), "{taken:?}");
+    store.close().await;
+}
