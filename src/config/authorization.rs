@@ -33,6 +33,10 @@ impl AuthorizationMode {
     ];
 }
 
+/// Authorizers that this server does not have yet: they have no opinion, so that what only they would allow is refused.
+const NOT_BUILT: [AuthorizationMode; 4] =
+    [AuthorizationMode::Abac, AuthorizationMode::Webhook, AuthorizationMode::Rbac, AuthorizationMode::Node];
+
 /// Who decides, and what they need for it.
 #[derive(Clone, Debug)]
 pub struct Authorization {
@@ -53,7 +57,12 @@ impl Authorization {
                 None => findings.error(format!("authorization-mode {name:?} is not a valid mode")),
                 Some((_, mode)) if modes.contains(mode) => findings
                     .error(format!("authorization-mode [{}] has mode specified more than once", names.join(" "))),
-                Some((_, mode)) => modes.push(*mode),
+                Some((_, mode)) => {
+                    if NOT_BUILT.contains(mode) {
+                        findings.warn(format!("authorization-mode {name} allows nothing yet"));
+                    }
+                    modes.push(*mode);
+                }
             }
         }
         if names.is_empty() {

@@ -12,6 +12,8 @@ pub(super) enum Gate {
     On,
     /// On, and no longer to be switched off.
     LockedOn,
+    /// Off, and no longer to be switched on.
+    LockedOff,
 }
 
 /// Feature gates that were set.
@@ -23,7 +25,7 @@ pub struct FeatureGates {
 impl FeatureGates {
     /// Whether the feature is on. A name that v1.36 does not know is off.
     pub fn is_on(&self, name: &str) -> bool {
-        let default = GATES.iter().any(|(known, gate)| *known == name && *gate != Gate::Off);
+        let default = GATES.iter().any(|(known, gate)| *known == name && matches!(gate, Gate::On | Gate::LockedOn));
         self.set.get(name).copied().unwrap_or(default)
     }
 
@@ -43,6 +45,8 @@ impl FeatureGates {
                 None => findings.error(invalid(&format!("unrecognized feature gate: {name}"))),
                 Some((_, Gate::LockedOn)) if !value_is => findings
                     .error(invalid(&format!("cannot set feature gate {name} to false, feature is locked to true"))),
+                Some((_, Gate::LockedOff)) if value_is => findings
+                    .error(invalid(&format!("cannot set feature gate {name} to true, feature is locked to false"))),
                 Some(_) => {
                     set.insert(name, value_is);
                 }

@@ -162,6 +162,15 @@ pub(super) fn service_account_key(folder: &Folder) -> Result<PathBuf, PkiError> 
     Ok(folder.path("sa.key"))
 }
 
+/// The common name of the first certificate in a file, empty without one; `None` when there is no certificate.
+pub(super) fn common_name(file: &std::path::Path) -> Option<String> {
+    let pem = std::fs::read(file).ok()?;
+    let pem = Pem::iter_from_buffer(&pem).next()?.ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let name = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    Some(name.unwrap_or_default().to_owned())
+}
+
 fn subject(common_name: &str, organization: Option<&str>) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     if let Some(organization) = organization {

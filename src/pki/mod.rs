@@ -46,8 +46,8 @@ impl Pki {
         let folder = Folder::open(&config.data_dir.join("pki"))?;
         let ca = Authority::ensure(&folder, "ca", "kubernetes")?;
         let front_proxy_ca = Authority::ensure(&folder, "front-proxy-ca", "front-proxy-ca")?;
-        let (default, server_ca) = match &config.serving.certificate {
-            Some(given) => (given.clone(), given.certificate.clone()),
+        let (default, server_ca) = match given_serving_certificate(config) {
+            Some(given) => (given.clone(), given.certificate),
             None => (serving_certificate(config, &folder, &ca)?, ca.certificate_path()),
         };
         let client_ca = config.authentication.client_ca.clone();
@@ -104,8 +104,21 @@ impl Pki {
     }
 }
 
+/// The common name of serving certificates that this server makes; others it never replaces.
+const SERVER: &str = "kube-apiserver (own)";
 const FRONT_PROXY_CLIENT: &str = "front-proxy-client";
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
+/// The certificate of the flags, or the one that somebody put into `--cert-dir` (test environments do).
+fn given_serving_certificate(config: &Config) -> Option<CertificateFiles> {
+    if let Some(given) = &config.serving.certificate {
+        return Some(given.clone());
+    }
+    let dir = config.serving.certificate_dir.as_ref()?;
+    let files = CertificateFiles { certificate: dir.join("apiserver.crt"), key: dir.join("apiserver.key") };
+    let is_theirs = files.key.exists() && authority::common_name(&files.certificate).is_some_and(|name| name != SERVER);
+    is_theirs.then_some(files)
+}
 
 fn serving_certificate(config: &Config, folder: &Folder, ca: &Authority) -> Result<CertificateFiles, PkiError> {
     let mut names: Vec<String> = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
@@ -119,8 +132,7 @@ fn serving_certificate(config: &Config, folder: &Folder, ca: &Authority) -> Resu
     addresses.extend(config.services.api_server_ip());
     addresses.extend(config.serving.advertise_address);
     addresses.extend(Some(config.serving.bind.address).filter(|address| !address.is_unspecified()));
-    let leaf =
-        Leaf { common_name: "kube-apiserver".to_owned(), organization: None, names, addresses, used_for: Use::Server };
+    let leaf = Leaf { common_name: SERVER.to_owned(), organization: None, names, addresses, used_for: Use::Server };
     match &config.serving.certificate_dir {
         Some(dir) => ca.issue(&Folder::open(dir)?, "apiserver", &leaf),
         None => ca.issue(folder, "apiserver", &leaf),

@@ -130,6 +130,30 @@ fn flags_replace_the_pieces_that_they_name() {
 }
 
 #[test]
+fn a_certificate_that_somebody_put_into_the_cert_dir_is_used_and_one_of_our_own_is_kept_there() {
+    let theirs = tempfile::tempdir().expect("a folder");
+    let made = Pki::ensure(&config(theirs.path(), &[])).expect("is made");
+    let dir = tempfile::tempdir().expect("a folder");
+    // Any certificate that is not one of ours for serving stands for a stranger's.
+    fs::copy(&made.proxy_client.certificate, dir.path().join("apiserver.crt")).expect("copies");
+    fs::copy(&made.proxy_client.key, dir.path().join("apiserver.key")).expect("copies");
+    let before = files(dir.path());
+    let folder = tempfile::tempdir().expect("a folder");
+    let cert_dir = format!("--cert-dir={}", dir.path().display());
+    let pki = Pki::ensure(&config(folder.path(), &[&cert_dir])).expect("is found");
+    assert_eq!(pki.tls.default.certificate, dir.path().join("apiserver.crt"));
+    assert!(files(dir.path()) == before);
+    Tls::load(pki.tls).expect("can be served with");
+
+    fs::remove_file(dir.path().join("apiserver.crt")).expect("removes");
+    for _ in 0..2 {
+        let pki = Pki::ensure(&config(folder.path(), &[&cert_dir])).expect("is made");
+        assert_eq!(pki.tls.default.certificate, dir.path().join("apiserver.crt"));
+        assert!(pki.server_ca.ends_with("ca.crt"));
+    }
+}
+
+#[test]
 fn a_folder_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
