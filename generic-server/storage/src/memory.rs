@@ -33,6 +33,8 @@ struct State {
     /// The oldest revision that can still be read.
     oldest: Revision,
     watchers: Watchers,
+    /// When the next key may be due.
+    soonest: Option<Instant>,
     closed: bool,
 }
 
@@ -55,6 +57,7 @@ impl Memory {
                 revision: 1,
                 oldest: 1,
                 watchers: Watchers::default(),
+                soonest: None,
                 closed: false,
             }),
             this: this.clone(),
@@ -103,6 +106,7 @@ impl State {
         self.revision += 1;
         let revision = self.revision;
         let create_revision = previous.as_ref().map_or(revision, |previous| previous.create_revision);
+        self.soonest = [self.soonest, deadline].into_iter().flatten().min();
         let key = previous.as_ref().map_or_else(|| Arc::from(key), |previous| previous.key.clone());
         let version = Version { revision, create_revision, value: value.clone(), deadline };
         self.keys.entry(key.clone()).or_default().push(version);
@@ -111,6 +115,9 @@ impl State {
     }
 
     fn expire(&mut self, now: Instant) {
+        if self.soonest.is_none_or(|at| at > now) {
+            return;
+        }
         let due = |versions: &[Version]| versions.last().and_then(|last| last.deadline).is_some_and(|at| at <= now);
         let keys: Vec<Arc<str>> =
             self.keys.iter().filter(|(_, versions)| due(versions)).map(|(key, _)| key.clone()).collect();
@@ -118,6 +125,8 @@ impl State {
             let previous = self.latest(&key);
             self.write(&key, None, previous, None);
         }
+        let deadlines = self.keys.values().filter_map(|versions| versions.last()?.deadline);
+        self.soonest = deadlines.min();
     }
 
     /// The event of a revision that is still in the log.
