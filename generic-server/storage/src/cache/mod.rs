@@ -10,7 +10,9 @@
 //! window. Readers never block the writer beyond a few pointer copies, and the writer never waits for a reader: a watcher
 //! that falls out of the window ends.
 
+mod asking;
 mod change;
+mod follow;
 mod forms;
 mod keeper;
 mod metrics;
@@ -32,6 +34,7 @@ mod interleavings;
 mod tests;
 
 pub use change::{Change, EventType, Everything, Filter, WatchEvent};
+pub use follow::{Followed, Follower};
 pub use forms::FormId;
 pub use metrics::Metrics;
 pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Object};

@@ -3,10 +3,15 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tokio::{sync::Semaphore, task::AbortHandle, time::Instant};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, spawn_blocking},
+    time::Instant,
+};
 
 use super::{
     Metrics, Options,
+    asking::Asking,
     forms::FormId,
     keeper::{self, list},
     object::{Decode, Object},
@@ -17,7 +22,11 @@ use super::{
 use crate::{Error, Revision, Store};
 
 /// Past snapshots kept for lists that continue.
-const PAST_SNAPSHOTS: usize = 8;
+const PAST_SNAPSHOTS: usize = 32;
+/// Of these, so many may be older than the window, and keep objects that nothing else keeps.
+const OLD_SNAPSHOTS: usize = 4;
+/// So many changes are undone on a thread for such work.
+const MANY_CHANGES: usize = 1000;
 /// A past snapshot that nobody asked for in this time is dropped.
 const PAST_KEPT: Duration = Duration::from_secs(60);
 /// How often a waiting read asks the store for progress, as upstream.
@@ -70,6 +79,7 @@ pub enum CacheError {
 pub struct Cache {
     pub(super) shared: Arc<Shared>,
     store: Arc<dyn Store>,
+    asking: Asking,
     keeper: AbortHandle,
     past: Mutex<VecDeque<Past>>,
     /// One read from the store at a time: it may hold a whole second state of the resource.
@@ -87,7 +97,14 @@ impl Cache {
     pub fn start(store: Arc<dyn Store>, prefix: String, decode: Arc<dyn Decode>, options: Options) -> Arc<Cache> {
         let shared = Arc::new(Shared::new(prefix, decode, options));
         let keeper = tokio::spawn(keeper::run(store.clone(), shared.clone())).abort_handle();
-        Arc::new(Cache { shared, store, keeper, past: Mutex::default(), past_reads: Semaphore::new(1) })
+        Arc::new(Cache {
+            shared,
+            store,
+            asking: Asking::default(),
+            keeper,
+            past: Mutex::default(),
+            past_reads: Semaphore::new(1),
+        })
     }
 
     /// The prefix of its keys.
@@ -171,7 +188,7 @@ impl Cache {
                 if let Some(delivered) = self.delivered() {
                     return Ok(self.known(Some(delivered)));
                 }
-                let revision = match tokio::time::timeout_at(deadline, self.store.revision()).await {
+                let revision = match tokio::time::timeout_at(deadline, self.asking.revision(&*self.store)).await {
                     Ok(revision) => revision.map_err(CacheError::Store)?,
                     Err(_) => return Err(CacheError::Store(Error::Timeout("reading the current revision".into()))),
                 };
@@ -197,7 +214,7 @@ impl Cache {
                 return Err(CacheError::TooLarge { asked: revision, current: latest.revision() });
             }
             if self.store.delivered_revision().is_none() {
-                let asking = self.store.request_progress();
+                let asking = self.asking.progress(&*self.store);
                 // Without an answer the deadline decides.
                 let _ = tokio::time::timeout_at(deadline, asking).await;
             }
@@ -229,11 +246,18 @@ impl Cache {
         }
         let snapshot = match self.shared.window.backwards(revision, published.revision()) {
             Some(changes) => {
-                let mut tree = Tree::clone(published.tree());
-                for change in changes {
-                    tree.set(&change.key, change.previous.clone());
+                let many = changes.len() > MANY_CHANGES;
+                let undo = move || {
+                    let mut tree = Tree::clone(published.tree());
+                    for change in changes {
+                        tree.set(&change.key, change.previous.clone());
+                    }
+                    Snapshot::new(revision, Arc::new(tree))
+                };
+                match many {
+                    true => spawn_blocking(undo).await.map_err(|_| CacheError::Stopped)?,
+                    false => undo(),
                 }
-                Snapshot::new(revision, Arc::new(tree))
             }
             None => self.read_from_store(revision).await?,
         };
@@ -264,9 +288,14 @@ impl Cache {
     }
 
     fn remember(&self, snapshot: Snapshot) {
+        let floor = self.shared.window.floor();
         let mut all = self.past.lock();
         if all.len() == PAST_SNAPSHOTS {
             all.pop_front();
+        }
+        while all.iter().filter(|past| past.snapshot.revision() < floor).count() >= OLD_SNAPSHOTS {
+            let oldest = all.iter().position(|past| past.snapshot.revision() < floor);
+            oldest.and_then(|i| all.remove(i));
         }
         all.push_back(Past { snapshot, used: Instant::now() });
     }

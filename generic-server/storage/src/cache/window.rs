@@ -93,11 +93,15 @@ pub(super) struct Log {
     users: AtomicUsize,
 }
 
-#[derive(Default)]
+/// Positions start here, so that a log can also be completed at its beginning.
+const FIRST_POSITION: u64 = 1 << 48;
+
 struct Changes {
     list: VecDeque<Arc<Change>>,
     /// The position of the first in `list`.
     first: u64,
+    /// All changes after this revision are here, as far as the window has them.
+    since: Revision,
     /// Nothing more will come: the window was started anew.
     ended: bool,
 }
@@ -113,8 +117,9 @@ pub(super) enum Found {
 }
 
 impl Log {
-    fn new(scope: Scope) -> Self {
-        Log { scope, changes: RwLock::default(), waiters: WaitList::default(), users: AtomicUsize::new(0) }
+    fn new(scope: Scope, since: Revision) -> Self {
+        let changes = Changes { list: VecDeque::new(), first: FIRST_POSITION, since, ended: false };
+        Log { scope, changes: RwLock::new(changes), waiters: WaitList::default(), users: AtomicUsize::new(0) }
     }
 
     /// Reads up to `limit` changes from `position` on, which moves along.
@@ -135,6 +140,23 @@ impl Log {
     fn position_after(&self, revision: Revision) -> u64 {
         let changes = self.changes.read();
         changes.first + changes.list.partition_point(|c| c.revision <= revision) as u64
+    }
+
+    /// Completes a side log with what `main` has after `revision`.
+    fn complete(&self, main: &Changes, revision: Revision) {
+        let mut changes = self.changes.write();
+        // What comes after the newest is appended when it comes.
+        let revision = main.list.back().map_or(main.since, |newest| newest.revision).min(revision);
+        if revision >= changes.since {
+            return;
+        }
+        let range = |revision| main.list.partition_point(|c| c.revision <= revision);
+        let missing = main.list.range(range(revision)..range(changes.since));
+        for change in missing.rev().filter(|c| self.scope.admits_change(c)) {
+            changes.list.push_front(change.clone());
+            changes.first -= 1;
+        }
+        changes.since = revision;
     }
 
     fn append(&self, change: &Arc<Change>) {
@@ -176,7 +198,7 @@ struct Logs {
 impl Logs {
     fn new(floor: Revision) -> Self {
         Logs {
-            main: Arc::new(Log::new(Scope::All)),
+            main: Arc::new(Log::new(Scope::All, floor)),
             by_parent: HashMap::new(),
             by_key: HashMap::new(),
             by_field: HashMap::new(),
@@ -355,14 +377,14 @@ impl Window {
         let log = match logs.side_log(&scope) {
             Some(log) => log.clone(),
             None => {
-                let log = Arc::new(Log::new(scope));
-                let main = logs.main.changes.read();
-                log.changes.write().list.extend(main.list.iter().filter(|c| log.scope.admits_change(c)).cloned());
-                drop(main);
+                let log = Arc::new(Log::new(scope, Revision::MAX));
                 logs.insert(log.clone());
                 log
             }
         };
+        if log.scope != Scope::All {
+            log.complete(&logs.main.changes.read(), revision);
+        }
         log.users.fetch_add(1, Ordering::Relaxed);
         let (position, slot) = (log.position_after(revision), log.waiters.join());
         Ok(Seat { log, position, slot })

@@ -87,3 +87,33 @@ async fn events_that_the_list_had_already_are_not_told_twice() {
     assert!(drain(&mut watcher).is_empty());
     assert_eq!(show(&cache.latest()), "a/x=1");
 }
+
+/// `reset` and what the snapshot shows, or the event.
+fn learn(followed: Option<Followed>) -> String {
+    match followed {
+        None => "stopped".into(),
+        Some(Followed::Reset(snapshot)) => format!("reset {}", show(&snapshot)),
+        Some(Followed::Event(event)) => show_event(&event),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_starts_over_when_events_were_missed() {
+    let remote = Remote::new();
+    let cache = cache_with(remote.clone(), options()).await;
+    put(&*remote, "a/x", "l f 1").await;
+    let mut follower = cache.follow(Scope::All, Arc::new(Everything));
+    assert_eq!(learn(follower.next().await), "reset a/x=1");
+    let changed = put(&*remote, "a/x", "l f 2").await;
+    assert_eq!(learn(follower.next().await), format!("M a/x=2@{changed}"));
+    remote.hold();
+    delete(&*remote, "a/x").await;
+    let last = put(&*remote, "a/y", "l f 3").await;
+    remote.compact(last).await.unwrap();
+    remote.cut(Error::Unavailable("gone".into()));
+    assert_eq!(learn(follower.next().await), "reset a/y=3");
+    let changed = put(&*remote, "a/y", "l f 4").await;
+    assert_eq!(learn(follower.next().await), format!("M a/y=4@{changed}"));
+    cache.stop();
+    assert_eq!(learn(follower.next().await), "stopped");
+}

@@ -2,6 +2,7 @@
 //!
 //! Stored values are `label field text`; `!` is a value that cannot be decoded.
 
+mod embedded;
 mod feed;
 mod model;
 mod reads;

@@ -178,3 +178,33 @@ async fn a_stopped_cache_refuses() {
     assert!(matches!(cache.ready().await, Err(CacheError::Stopped)));
     assert!(matches!(cache.watch(Start::After(1), all()).await, Err(CacheError::Stopped)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn reads_that_wait_share_their_questions_to_the_store() {
+    let remote = Remote::new();
+    let cache = cache_with(remote.clone(), options()).await;
+    let mut reads = Vec::new();
+    for i in 0..100 {
+        let revision = remote.put(&format!("/r/others/{i}"), "v".into(), Expect::Absent, None).await.unwrap();
+        let cache = cache.clone();
+        reads.push(tokio::spawn(async move {
+            assert!(cache.read(ReadAt::Latest).await.unwrap().revision() >= revision);
+        }));
+    }
+    for read in reads {
+        read.await.unwrap();
+    }
+    let asked = remote.questions.each_ref().map(|n| n.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(asked[0] <= 3 && asked[1] <= 10, "{asked:?}");
+}
+
+#[tokio::test]
+async fn many_changes_are_undone_as_few_are() {
+    let (store, cache) = memory_and_cache().await;
+    let first = put(&*store, "a/x", "l f 0").await;
+    for i in 1..3000 {
+        put(&*store, &format!("a/{}", i % 7), &format!("l f {i}")).await;
+    }
+    assert_eq!(show(&cache.read(ReadAt::Exact(first)).await.unwrap()), "a/x=0");
+    assert_eq!(cache.metrics().store_reads, 0);
+}

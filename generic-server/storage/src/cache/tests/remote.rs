@@ -2,7 +2,7 @@
 
 use std::sync::{
     Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
@@ -14,6 +14,8 @@ pub(super) struct Remote {
     pub(super) memory: Arc<Memory>,
     link: Arc<Mutex<Link>>,
     refuse_ranges: AtomicBool,
+    /// Questions for the revision and for progress.
+    pub(super) questions: [AtomicUsize; 2],
 }
 
 #[derive(Default)]
@@ -52,7 +54,12 @@ impl Sink for Relay {
 
 impl Remote {
     pub(super) fn new() -> Arc<Remote> {
-        Arc::new(Remote { memory: Memory::new(), link: Arc::default(), refuse_ranges: AtomicBool::new(false) })
+        Arc::new(Remote {
+            memory: Memory::new(),
+            link: Arc::default(),
+            refuse_ranges: AtomicBool::new(false),
+            questions: Default::default(),
+        })
     }
 
     /// Delivers nothing until [`Remote::release`].
@@ -112,10 +119,13 @@ impl Store for Remote {
     }
 
     async fn revision(&self) -> Result<Revision, Error> {
+        self.questions[0].fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(5)).await;
         self.memory.revision().await
     }
 
     async fn request_progress(&self) -> Result<(), Error> {
+        self.questions[1].fetch_add(1, Ordering::SeqCst);
         self.memory.request_progress().await
     }
 
