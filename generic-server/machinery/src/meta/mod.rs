@@ -1,10 +1,12 @@
 //! What all objects share: names, metadata, selectors, quantities, times, and the errors about them.
 
 pub mod accessor;
+pub mod domains;
 pub mod duration;
 pub mod field_error;
 pub mod go_text;
 pub mod gvk;
+pub mod int_or_percent;
 pub mod ip;
 pub mod names;
 pub mod quantity;

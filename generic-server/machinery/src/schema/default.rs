@@ -13,7 +13,7 @@ pub fn apply_defaults(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// Removes nulls that are members of objects, where the schema is neither nullable nor (by then) defaulted.
+/// Removes nulls that are members of objects, where the schema is neither nullable nor has a default.
 pub fn drop_nulls(schema: &Schema, value: &mut Value) {
     if has_nulls(schema, value) {
         remove_nulls(schema, value);
@@ -90,8 +90,13 @@ fn fill_item(schema: &Schema, value: &mut Value) {
     fill(schema, value);
 }
 
+/// Whether `null` means nothing to a schema.
+fn stray(schema: &Schema) -> bool {
+    !schema.nullable && default_of(schema).is_none()
+}
+
 fn has_nulls(schema: &Schema, value: &Value) -> bool {
-    let member = |s: &Schema, v: &Value| if v.is_null() { replaces(s) } else { has_nulls(s, v) };
+    let member = |s: &Schema, v: &Value| if v.is_null() { stray(s) } else { has_nulls(s, v) };
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => members.iter().any(|(name, v)| match object.field(name) {
             Some(field) => member(&field.schema, v),
@@ -107,7 +112,7 @@ fn remove_nulls(schema: &Schema, value: &mut Value) {
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => {
             let of = |name: &str| object.field(name).map(|f| &f.schema).or(object.additional.as_deref());
-            members.retain(|name, v| !(v.is_null() && of(name).is_some_and(replaces)));
+            members.retain(|name, v| !(v.is_null() && of(name).is_some_and(stray)));
             for (name, v) in members.iter_mut() {
                 if let Some(schema) = of(name) {
                     remove_nulls(schema, v);
@@ -115,7 +120,7 @@ fn remove_nulls(schema: &Schema, value: &mut Value) {
             }
         }
         (Shape::Map(values), Value::Object(members)) => {
-            members.retain(|_, v| !(v.is_null() && replaces(values)));
+            members.retain(|_, v| !(v.is_null() && stray(values)));
             members.iter_mut().for_each(|(_, v)| remove_nulls(values, v));
         }
         (Shape::List(items), value @ Value::Array(_)) => {

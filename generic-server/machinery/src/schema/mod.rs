@@ -1,15 +1,21 @@
 //! The one schema engine: a built-in type and a CRD's structural schema are the same [`Schema`].
 
 pub mod builtin;
+mod custom;
 mod decode;
 mod default;
+mod embedded;
 pub mod pattern;
 mod prune;
 pub mod structural;
 mod types;
+mod validate;
 
+pub use custom::{read_custom, read_metadata};
 pub use decode::{DecodeError, decode};
 pub use default::{apply_defaults, drop_nulls};
+pub use embedded::{coerce_embedded, validate_embedded};
 pub use pattern::Pattern;
 pub use prune::{prune, prune_part};
 pub use types::*;
+pub use validate::{is_known_format, list_errors, validate, validate_lists, validate_update};

@@ -55,7 +55,7 @@ pub(super) fn posix(name: &str) -> Option<ClassUnicode> {
 }
 
 /// `\p{Name}`: a category or a script, spelt as Unicode does; `Any` is everything.
-pub(super) fn unicode(name: &str) -> Option<ClassUnicode> {
+pub(in crate::schema) fn unicode(name: &str) -> Option<ClassUnicode> {
     if name == "Any" {
         return Some(any());
     }

@@ -1,6 +1,6 @@
 //! Regular expressions in Go's RE2 syntax, as the API's patterns are: `pattern` in schemas, `matches()` in CEL.
 
-mod class;
+pub(super) mod class;
 mod parse;
 
 use std::fmt;
@@ -11,7 +11,7 @@ use regex_automata::meta;
 use crate::Str;
 
 /// What compiled programs may take each: patterns come from clients.
-const PROGRAM_BYTES: usize = 4 << 20;
+const PROGRAM_BYTES: usize = 16 << 20;
 const CACHE_BYTES: usize = 256 << 10;
 
 /// A compiled expression.

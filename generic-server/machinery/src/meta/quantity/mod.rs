@@ -3,8 +3,14 @@
 //! A number is a mantissa and a power of ten. Differs: upstream keeps any number of digits; this one keeps 38 and rounds
 //! what is beyond away from zero, so that no text costs more than its length to read.
 
+mod amount;
+mod parse;
+
 use std::cmp::Ordering;
 use std::fmt;
+
+use amount::{Amount, pow10};
+use parse::{Parts, Unit};
 
 use super::go_text;
 use crate::{Str, Value};
@@ -38,9 +44,6 @@ pub enum QuantityError {
 /// The power of ten of thousandths, for [`Quantity::round_up`] and [`Quantity::scaled`].
 pub const MILLI: i32 = -3;
 
-const NANO: i32 = -9; // nothing finer is kept
-const FAST_DIGITS: usize = 18; // what upstream reads as an int64, and only there keeps the text as it was written
-
 /// A quantity. Equality and order are those of the numbers, whatever the suffix.
 #[derive(Clone, Debug, Default)]
 pub struct Quantity {
@@ -48,13 +51,6 @@ pub struct Quantity {
     format: Format,
     fast: bool,        // upstream holds it as an int64
     text: Option<Str>, // as it was read, where upstream writes that again
-}
-
-/// `mantissa × 10^scale`
-#[derive(Clone, Copy, Debug, Default)]
-struct Amount {
-    mantissa: i128,
-    scale: i32,
 }
 
 impl Quantity {
@@ -259,10 +255,6 @@ impl Ord for Quantity {
     }
 }
 
-fn pow10(exponent: i32) -> Option<i128> {
-    10i128.checked_pow(u32::try_from(exponent).ok()?)
-}
-
 fn decimal_suffix(exponent: i32) -> Option<&'static str> {
     Some(match exponent {
         -9 => "n",
@@ -277,270 +269,6 @@ fn decimal_suffix(exponent: i32) -> Option<&'static str> {
         18 => "E",
         _ => return None, // Differs: upstream would write no suffix, and so another number
     })
-}
-
-impl Amount {
-    fn plus(self, other: Amount) -> Amount {
-        if self.mantissa == 0 {
-            return other;
-        }
-        if other.mantissa == 0 {
-            return self;
-        }
-        let (high, low) = if self.scale >= other.scale { (self, other) } else { (other, self) };
-        let aligned = pow10(high.scale.saturating_sub(low.scale)).and_then(|p| high.mantissa.checked_mul(p));
-        match aligned.and_then(|a| a.checked_add(low.mantissa)) {
-            Some(mantissa) => Amount { mantissa, scale: low.scale },
-            // more than 38 digits apart: the smaller one does not show
-            None if self.magnitude() >= other.magnitude() => self,
-            None => other,
-        }
-    }
-
-    /// The power of ten just above the number; only of numbers other than zero.
-    fn magnitude(self) -> i64 {
-        i64::from(self.scale) + i64::from(self.mantissa.unsigned_abs().ilog10()) + 1
-    }
-
-    fn compare(self, other: Amount) -> Ordering {
-        let signs = self.mantissa.signum().cmp(&other.mantissa.signum());
-        if signs != Ordering::Equal || self.mantissa == 0 {
-            return signs;
-        }
-        if self.scale == other.scale {
-            return self.mantissa.cmp(&other.mantissa);
-        }
-        let larger = self.magnitude().cmp(&other.magnitude()).then_with(|| {
-            // equal magnitudes: the scales differ by no more than a mantissa has digits
-            let aligned = |x: Amount, y: Amount| {
-                pow10(x.scale.saturating_sub(y.scale).max(0))
-                    .and_then(|p| x.mantissa.unsigned_abs().checked_mul(p.unsigned_abs()))
-                    .unwrap_or(u128::MAX)
-            };
-            aligned(self, other).cmp(&aligned(other, self))
-        });
-        if self.mantissa < 0 { larger.reverse() } else { larger }
-    }
-
-    /// Rounded away from zero so that the scale is at least this, and whether nothing was lost.
-    fn rounded_up(self, scale: i32) -> (Amount, bool) {
-        if self.scale >= scale {
-            return (self, true);
-        }
-        if self.mantissa == 0 {
-            return (Amount { mantissa: 0, scale }, true);
-        }
-        match pow10(scale.saturating_sub(self.scale)) {
-            Some(p) => {
-                let (quotient, rest) = (self.mantissa / p, self.mantissa % p);
-                (Amount { mantissa: quotient + rest.signum(), scale }, rest == 0)
-            }
-            None => (Amount { mantissa: self.mantissa.signum(), scale }, false),
-        }
-    }
-
-    /// The mantissa for the greatest exponent of ten that is a multiple of three and needs no fraction.
-    fn thousands(self) -> (i128, i32) {
-        let Amount { mut mantissa, mut scale } = self;
-        while mantissa % 10 == 0 && mantissa != 0 {
-            mantissa /= 10;
-            scale = scale.saturating_add(1);
-        }
-        let extra = scale.rem_euclid(3);
-        match mantissa.checked_mul(10i128.pow(extra.unsigned_abs())) {
-            Some(m) => (m, scale - extra),
-            None => (mantissa, scale), // 38 digits: no room for more; still the same number
-        }
-    }
-
-    /// With a power of 1024; `None` if it is no integer or less than 1024, which read better in decimal.
-    fn binary_text(self) -> Option<Str> {
-        let (whole, exact) = self.rounded_up(0);
-        let mut number = whole.mantissa.checked_mul(pow10(whole.scale)?)?;
-        if !exact || number.unsigned_abs() < 1024 {
-            return None;
-        }
-        let mut suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
-        let mut suffix = suffixes.next()?;
-        while number % 1024 == 0 {
-            let Some(next) = suffixes.next() else { break };
-            suffix = next;
-            number /= 1024;
-        }
-        Some(smol_str::format_smolstr!("{number}{suffix}"))
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Unit {
-    /// `10^n`
-    Ten(i32),
-    /// `2^n`
-    Two(u32),
-}
-
-impl Unit {
-    fn parse(suffix: &str) -> Option<(Unit, Format)> {
-        let decimal = |n| Some((Unit::Ten(n), Format::DecimalSI));
-        let binary = |n| Some((Unit::Two(n), Format::BinarySI));
-        match suffix {
-            "" => decimal(0),
-            "n" => decimal(-9),
-            "u" => decimal(-6),
-            "m" => decimal(-3),
-            "k" => decimal(3),
-            "M" => decimal(6),
-            "G" => decimal(9),
-            "T" => decimal(12),
-            "P" => decimal(15),
-            "E" => decimal(18),
-            "Ki" => binary(10),
-            "Mi" => binary(20),
-            "Gi" => binary(30),
-            "Ti" => binary(40),
-            "Pi" => binary(50),
-            "Ei" => binary(60),
-            _ => {
-                let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-                Some((Unit::Ten(exponent as i32), Format::DecimalExponent)) // upstream cuts off the high bits, too
-            }
-        }
-    }
-}
-
-/// A text taken apart: sign, digits before the point without leading zeros, digits behind it, suffix.
-struct Parts<'a> {
-    negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-    has_digits: bool,
-    suffix: &'a str,
-}
-
-fn digits_from(text: &str, start: usize) -> usize {
-    text.as_bytes()[start..].iter().take_while(|c| c.is_ascii_digit()).count()
-}
-
-impl<'a> Parts<'a> {
-    fn split(text: &'a str) -> Result<Self, QuantityError> {
-        let bytes = text.as_bytes();
-        let negative = bytes[0] == b'-';
-        let mut pos = usize::from(matches!(bytes[0], b'-' | b'+'));
-        let zeros = bytes[pos..].iter().take_while(|c| **c == b'0').count();
-        let whole_start = pos + zeros;
-        let whole_end = whole_start + digits_from(text, whole_start);
-        pos = whole_end;
-        let mut fraction = "";
-        if bytes.get(pos) == Some(&b'.') {
-            let end = pos + 1 + digits_from(text, pos + 1);
-            fraction = &text[pos + 1..end];
-            pos = end;
-        }
-        let suffix_start = pos;
-        pos += bytes[pos..].iter().take_while(|c| b"eEinumkKMGTP".contains(c)).count();
-        if matches!(bytes.get(pos), Some(b'-' | b'+')) {
-            pos += 1;
-        }
-        pos += digits_from(text, pos);
-        if pos < bytes.len() {
-            return Err(QuantityError::Format);
-        }
-        Ok(Self {
-            negative,
-            whole: &text[whole_start..whole_end],
-            fraction,
-            has_digits: zeros + (whole_end - whole_start) + fraction.len() > 0,
-            suffix: &text[suffix_start..],
-        })
-    }
-
-    /// The number in an int64, where upstream reads it so; there it also keeps the text if it is about canonical.
-    fn fast(&self, text: &str, unit: Unit, format: Format) -> Option<Quantity> {
-        let whole_len = self.whole.len().max(1); // upstream has a zero for no digits
-        let digits = whole_len + self.fraction.len();
-        let (scale, factor) = match unit {
-            Unit::Ten(exponent) if digits <= FAST_DIGITS => {
-                (exponent.checked_sub(i32::try_from(self.fraction.len()).ok()?)?, 1)
-            }
-            Unit::Two(exponent) if self.fraction.is_empty() && whole_len + exponent as usize * 3 / 10 <= 14 => {
-                (0, 1i64 << exponent)
-            }
-            _ => return None,
-        };
-        if scale < NANO {
-            return None;
-        }
-        let number = self.whole.bytes().chain(self.fraction.bytes()).fold(0i64, |n, c| n * 10 + i64::from(c - b'0'));
-        let mut value = number.checked_mul(factor)?;
-        if self.negative {
-            value = -value;
-        }
-        let kept = match unit {
-            Unit::Two(_) => number & 7 != 0,
-            Unit::Ten(_) => {
-                let leading_zero = self.whole.is_empty(); // zeros before the point were dropped
-                let thousands = number % 1000 == 0 && digits >= 3;
-                scale % 3 == 0 && !thousands && !leading_zero
-            }
-        };
-        Some(Quantity {
-            amount: Amount { mantissa: value.into(), scale },
-            format,
-            fast: true,
-            text: kept.then(|| text.into()),
-        })
-    }
-
-    fn slow(&self, unit: Unit, mut format: Format) -> Result<Quantity, QuantityError> {
-        if !self.has_digits {
-            return Err(QuantityError::Numeric);
-        }
-        let mut amount = self.read_digits();
-        match unit {
-            Unit::Ten(exponent) => amount.scale = amount.scale.saturating_add(exponent),
-            Unit::Two(exponent) => {
-                let factor = 1i128 << exponent;
-                while amount.mantissa.checked_mul(factor).is_none() {
-                    amount = amount.rounded_up(amount.scale.saturating_add(1)).0;
-                }
-                amount.mantissa *= factor;
-            }
-        }
-        amount = amount.rounded_up(NANO).0;
-        if format == Format::BinarySI {
-            let most = Amount { mantissa: i64::MAX.into(), scale: 0 };
-            if amount.compare(most) == Ordering::Greater {
-                amount = most;
-            }
-            if amount.mantissa > 0 && amount.compare(Amount { mantissa: 1, scale: 0 }) == Ordering::Less {
-                format = Format::DecimalSI;
-            }
-        }
-        if self.negative {
-            amount.mantissa = -amount.mantissa;
-        }
-        Ok(Quantity { amount, format, fast: false, text: None })
-    }
-
-    /// The digits as a number of at most 38 digits; what is beyond is rounded up.
-    fn read_digits(&self) -> Amount {
-        let mut out = Amount { mantissa: 0, scale: 0 };
-        let (mut full, mut lost) = (false, false);
-        let whole = self.whole.bytes().map(|c| (c, false));
-        for (c, behind_point) in whole.chain(self.fraction.bytes().map(|c| (c, true))) {
-            let digit = i128::from(c - b'0');
-            full = full || out.mantissa > (i128::MAX - 10) / 10;
-            if full {
-                lost = lost || digit != 0;
-                out.scale = out.scale.saturating_add(i32::from(!behind_point));
-            } else {
-                out.mantissa = out.mantissa * 10 + digit;
-                out.scale = out.scale.saturating_sub(i32::from(behind_point));
-            }
-        }
-        out.mantissa += i128::from(lost);
-        out
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,18 @@
 //! Errors come in upstream's order with upstream's paths and texts. Maps are walked by key, where upstream's order is
 //! random.
 
-use super::accessor::{Meta, OwnerReference};
-use super::field_error::{BadValue, FieldError, invalid_each};
-use super::go_text::{is_print, json, quote};
-use super::gvk::GroupVersionKind;
+mod conditions;
+mod options;
+mod owners;
+
+pub use conditions::validate_conditions;
+pub use options::{validate_dry_run, validate_field_manager, validate_field_validation, validate_propagation};
+
+use owners::validate_owner_references;
+
+use super::accessor::Meta;
+use super::field_error::{FieldError, invalid_each};
+use super::go_text::quote;
 use super::names::{self, NameRule};
 use super::selector::validate_labels;
 use crate::value::Path;
@@ -20,7 +28,6 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 pub const IMMUTABLE: &str = "field is immutable";
 
 const MAX_ANNOTATIONS: usize = 256 * 1024; // bytes, keys and values together
-const MAX_FIELD_MANAGER: usize = 128;
 const MAX_SUBRESOURCE: usize = 256;
 
 /// The metadata of a new object, its name generated already.
@@ -135,58 +142,6 @@ pub fn validate_annotations(annotations: &Map, path: &Path<'_>) -> Vec<FieldErro
     errors
 }
 
-fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let mut controller: Option<OwnerReference<'_>> = None;
-    for owner in meta.owner_references() {
-        validate_owner_reference(owner, path, errors);
-        if !owner.is_controller() {
-            continue;
-        }
-        let Some(first) = controller else {
-            controller = Some(owner);
-            continue;
-        };
-        let shown: Vec<String> = meta.owner_references().map(owner_json).collect();
-        let detail = format!(
-            "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-            first.kind(),
-            first.name(),
-            owner.kind(),
-            owner.name()
-        );
-        errors.push(FieldError::invalid(path, BadValue::verbatim(format!("[{}]", shown.join(","))), detail));
-    }
-}
-
-fn validate_owner_reference(owner: OwnerReference<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let kind = GroupVersionKind::from_api_version(owner.api_version(), owner.kind());
-    if kind.version.is_empty() {
-        errors.push(FieldError::invalid(path.field("apiVersion"), owner.api_version(), "version must not be empty"));
-    }
-    for (field, text) in [("kind", owner.kind()), ("name", owner.name()), ("uid", owner.uid())] {
-        if text.is_empty() {
-            errors.push(FieldError::invalid(path.field(field), "", "must not be empty"));
-        }
-    }
-    if kind.group.is_empty() && kind.version == "v1" && kind.kind == "Event" {
-        let detail = format!("{kind} is disallowed from being an owner");
-        errors.push(FieldError::invalid(path, BadValue::verbatim(owner_json(owner)), detail));
-    }
-}
-
-/// An owner with its members in the order of upstream's type.
-fn owner_json(owner: OwnerReference<'_>) -> String {
-    let member = |key: &str, required: bool| match owner.0.get(key) {
-        Some(value) if !value.is_null() => Some(format!("\"{key}\":{}", json(value))),
-        _ if required => Some(format!("\"{key}\":\"\"")),
-        _ => None,
-    };
-    let members = ["apiVersion", "kind", "name", "uid"].map(|key| member(key, true));
-    let flags = ["controller", "blockOwnerDeletion"].map(|key| member(key, false));
-    let members: Vec<String> = members.into_iter().chain(flags).flatten().collect();
-    format!("{{{}}}", members.join(","))
-}
-
 fn validate_finalizers(meta: Meta<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     for finalizer in meta.finalizers() {
         errors.extend(invalid_each(path, finalizer, names::qualified_name(finalizer)));
@@ -230,95 +185,6 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path<'_>) -> Vec<FieldE
         }
     }
     errors
-}
-
-/// The name of a field manager: at most 128 bytes, all printable.
-pub fn validate_field_manager(manager: &str, path: impl std::fmt::Display + Copy) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    if manager.len() > MAX_FIELD_MANAGER {
-        errors.push(FieldError::too_long(path, MAX_FIELD_MANAGER));
-    }
-    for (position, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)) {
-        let detail = format!("invalid character U+{:04X} (at position {position})", c as u32);
-        errors.push(FieldError::invalid(path, manager, detail));
-    }
-    errors
-}
-
-/// The `dryRun` option: any number of `All`.
-pub fn validate_dry_run<S: AsRef<str>>(values: &[S]) -> Option<FieldError> {
-    let shown = || values.iter().map(|v| Value::from(v.as_ref())).collect::<Value>();
-    let odd = values.iter().any(|v| v.as_ref() != "All");
-    odd.then(|| FieldError::not_supported("dryRun", shown(), ["All"]))
-}
-
-/// The `fieldValidation` option.
-pub fn validate_field_validation(value: &str) -> Option<FieldError> {
-    let known = ["", "Ignore", "Strict", "Warn"];
-    (!known.contains(&value)).then(|| FieldError::not_supported("fieldValidation", value, known))
-}
-
-/// The options of a deletion, `propagationPolicy` and the older `orphanDependents`.
-pub fn validate_propagation(policy: Option<&str>, orphan_dependents: Option<bool>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let Some(policy) = policy else { return errors };
-    let field = "propagationPolicy";
-    if orphan_dependents.is_some() {
-        let detail = "orphanDependents and deletionPropagation cannot be both set";
-        errors.push(FieldError::invalid(field, policy, detail));
-    }
-    let known = ["Foreground", "Background", "Orphan"];
-    if !known.contains(&policy) {
-        errors.push(FieldError::not_supported(field, policy, known.into_iter().chain(["nil"])));
-    }
-    errors
-}
-
-/// A list of metav1.Condition.
-pub fn validate_conditions(conditions: &[Value], path: &Path<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for (i, condition) in conditions.iter().enumerate() {
-        let path = path.index(i);
-        let kind = condition.str_at(&["type"]).unwrap_or("");
-        if seen.contains(&kind) {
-            errors.push(FieldError::duplicate(path.field("type"), kind));
-        } else {
-            seen.push(kind);
-        }
-        validate_condition(condition, &path, &mut errors);
-    }
-    errors
-}
-
-fn validate_condition(condition: &Value, path: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let text = |key: &str| condition.get(key).and_then(Value::as_str).unwrap_or("");
-    let kind = text("type");
-    errors.extend(invalid_each(path.field("type"), kind, names::qualified_name(kind)));
-    let statuses = ["False", "True", "Unknown"];
-    if !statuses.contains(&text("status")) {
-        errors.push(FieldError::not_supported(path.field("status"), text("status"), statuses));
-    }
-    let generation = condition.get("observedGeneration").and_then(Value::as_i64).unwrap_or(0);
-    if generation < 0 {
-        let detail = "must be greater than or equal to zero";
-        errors.push(FieldError::invalid(path.field("observedGeneration"), generation, detail));
-    }
-    if text("lastTransitionTime").is_empty() {
-        errors.push(FieldError::required(path.field("lastTransitionTime"), "must be set"));
-    }
-    let reason = text("reason");
-    if reason.is_empty() {
-        errors.push(FieldError::required(path.field("reason"), "must be set"));
-    } else {
-        errors.extend(invalid_each(path.field("reason"), reason, names::condition_reason(reason)));
-        if reason.len() > 1024 {
-            errors.push(FieldError::too_long(path.field("reason"), 1024));
-        }
-    }
-    if text("message").len() > 32 * 1024 {
-        errors.push(FieldError::too_long(path.field("message"), 32 * 1024));
-    }
 }
 
 /// The keys of a map, each of which must keep a rule of [`names`](super::names): errors at `path[key]`.
@@ -496,45 +362,6 @@ mod tests {
             terminating,
             &[("deletionTimestamp", Value::Null)],
             &["metadata.deletionTimestamp: Invalid value: null: field is immutable"],
-        );
-    }
-
-    #[test]
-    fn options() {
-        assert_eq!(validate_dry_run(&["All", "All"]), None);
-        let error = validate_dry_run(&["no"]).expect("unknown");
-        assert_eq!(error.to_string(), r#"dryRun: Unsupported value: ["no"]: supported values: "All""#);
-        let error = validate_field_validation("Never").expect("unknown");
-        let want = r#"fieldValidation: Unsupported value: "Never": supported values: "", "Ignore", "Strict", "Warn""#;
-        assert_eq!(error.to_string(), want);
-        let errors = texts(validate_propagation(Some("Later"), Some(true)));
-        assert_eq!(
-            errors,
-            [
-                r#"propagationPolicy: Invalid value: "Later": orphanDependents and deletionPropagation cannot be both set"#,
-                r#"propagationPolicy: Unsupported value: "Later": supported values: "Foreground", "Background", "Orphan", "nil""#,
-            ]
-        );
-        assert_eq!(
-            texts(validate_field_manager(&"x".repeat(129), "fieldManager")),
-            ["fieldManager: Too long: may not be more than 128 bytes"]
-        );
-    }
-
-    #[test]
-    fn conditions() {
-        let good = object! { "type" => "Ready", "status" => "True", "reason" => "Ok", "lastTransitionTime" => "2001-01-01T00:00:00Z" };
-        let bad = object! { "type" => "Ready", "status" => "Yes", "observedGeneration" => -1 };
-        let path = Path::ROOT.field("c");
-        assert_eq!(
-            texts(validate_conditions(array![good, bad].as_array().expect("a list"), &path)),
-            [
-                r#"c[1].type: Duplicate value: "Ready""#,
-                r#"c[1].status: Unsupported value: "Yes": supported values: "False", "True", "Unknown""#,
-                "c[1].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
-                "c[1].lastTransitionTime: Required value: must be set",
-                "c[1].reason: Required value: must be set",
-            ]
         );
     }
 }
