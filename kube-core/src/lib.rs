@@ -1,6 +1,7 @@
 //! The built-in API groups: one folder a group, one row a resource.
 
 mod conversion;
+mod defaults;
 mod namespaces;
 mod row;
 mod strategy;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use generic_server::resource::{
-    Conversion, Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField, Verb, Verbs,
+    Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs,
 };
 use machinery::{
     Str,
     schema::{Schema, Shape, builtin},
 };
 
-use crate::{printer::Metadata, strategy::Rules};
+use crate::{
+    printer::Metadata,
+    strategy::{Kind, Rules},
+};
 
 /// The methods that a proxy passes on; discovery lists them as verbs.
 const PROXY: Verbs = Verbs::of(&[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update]);
@@ -45,6 +48,7 @@ impl GroupVersion {
     fn row(self, plural: &'static str, kind: &'static str, namespaced: bool) -> Row {
         let GroupVersion(group, version) = self;
         let id = builtin::by_gvk(group, version, kind).expect("every row's kind is in the facts table");
+        let schema = Arc::new(Schema::of(Shape::Ref(id)));
         Row(Resource {
             group: Str::new_static(group),
             version: Str::new_static(version),
@@ -58,12 +62,12 @@ impl GroupVersion {
             verbs: Verbs::STANDARD,
             storage_version_hash: None,
             subresources: Vec::new(),
-            schema: Arc::new(Schema::of(Shape::Ref(id))),
+            schema: schema.clone(),
             built_in: true,
             storage_path: Str::new_static(plural),
             storage_version: (Str::new_static(group), Str::new_static(version)),
             conversion: None,
-            strategy: Arc::new(Rules::PLAIN),
+            strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone())),
             printer: Arc::new(Metadata),
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::default(),
@@ -151,8 +155,8 @@ impl Row {
     }
 
     /// The kind's rules.
-    pub(crate) fn strategy(mut self, strategy: impl Strategy + 'static) -> Self {
-        self.0.strategy = Arc::new(strategy);
+    pub(crate) fn strategy(mut self, rules: Rules) -> Self {
+        self.0.strategy = Arc::new(Kind::new(rules, self.0.schema.clone()));
         self
     }
 

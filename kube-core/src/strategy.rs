@@ -1,16 +1,28 @@
-//! The rules that most kinds follow, as data. A kind with a rule of its own has its own `Strategy` and hands the rest on to
-//! its [`Rules`].
+//! The rules of kinds, as data: flags, and small pure functions where a kind has something of its own to say.
 
-use generic_server::resource::Strategy;
-use machinery::meta::names::{self, NameRule};
+use std::sync::{Arc, OnceLock};
 
-/// What a kind's strategy says without logic.
+use generic_server::resource::{Strategy, WriteContext};
+use machinery::{
+    Value,
+    meta::names::{self, NameRule},
+    object,
+    schema::{Schema, decode},
+};
+
+use crate::core::pods;
+
+/// What a kind's strategy says.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     /// Has a status that only the status subresource writes.
     pub(crate) status: bool,
+    /// A new object keeps the status that came with it.
+    pub(crate) keeps_status: bool,
     /// The members below which a change counts in `metadata.generation`.
     pub(crate) generation: Option<&'static [&'static str]>,
+    /// Where the spec of the pods is that the kind makes.
+    pub(crate) template: Option<&'static [&'static str]>,
     /// Which names the kind allows.
     pub(crate) names: NameRule,
     /// PUT of an object that does not exist creates it.
@@ -19,7 +31,28 @@ pub(crate) struct Rules {
     pub(crate) unconditional_update: bool,
     /// A DELETE without a propagation policy leaves dependents alone.
     pub(crate) orphans: bool,
+    /// Fills in what depends on other members.
+    pub(crate) defaults: fn(&mut Value),
+    /// Brings a new object into its initial state, once its status is blank.
+    pub(crate) create: fn(&WriteContext<'_>, &mut Value),
+    /// Brings an update into line with the old object, once its status is the old one.
+    pub(crate) update: fn(&WriteContext<'_>, &mut Value, &Value),
+    /// Brings an update of the status into line, once all but metadata and status are the old object's.
+    pub(crate) status_update: fn(&WriteContext<'_>, &mut Value, &Value),
+    /// Seconds that a deleted object lives on, given what the request asked for.
+    pub(crate) grace: fn(&Value, Option<i64>) -> Option<i64>,
+    /// Whether an object in deletion may go once it has no finalizers.
+    pub(crate) may_finish: fn(&Value) -> bool,
+    /// What else changes when the deletion of an object begins.
+    pub(crate) deleting: fn(&mut Value),
+    /// A DELETE that is done at once answers the object.
+    pub(crate) returns_deleted: bool,
+    /// Seconds after which an object is forgotten.
+    pub(crate) ttl: fn(&Value) -> Option<u64>,
 }
+
+/// Where most kinds have the spec of their pods.
+pub(crate) const TEMPLATE: &[&str] = &["spec", "template", "spec"];
 
 /// `generation` of kinds that count changes of their spec.
 pub(crate) const SPEC: &[&str] = &["spec"];
@@ -28,11 +61,22 @@ impl Rules {
     /// A kind without status and generation, named by an RFC 1123 subdomain.
     pub(crate) const PLAIN: Rules = Rules {
         status: false,
+        keeps_status: false,
         generation: None,
+        template: None,
         names: names::name_is_dns_subdomain,
         create_on_update: false,
         unconditional_update: true,
         orphans: false,
+        defaults: |_| {},
+        create: |_, _| {},
+        update: |_, _, _| {},
+        status_update: |_, _, _| {},
+        grace: |_, _| None,
+        may_finish: |_| true,
+        deleting: |_| {},
+        returns_deleted: false,
+        ttl: |_| None,
     };
     /// A kind with a status.
     pub(crate) const STATUS: Rules = Rules { status: true, ..Rules::PLAIN };
@@ -64,30 +108,153 @@ impl Rules {
         self.generation = Some(members);
         self
     }
+
+    /// With a template of pods, whose spec is there.
+    pub(crate) const fn template(mut self, path: &'static [&'static str]) -> Self {
+        self.template = Some(path);
+        self
+    }
+
+    /// With the object as the answer to a DELETE.
+    pub(crate) const fn returns_deleted(mut self) -> Self {
+        self.returns_deleted = true;
+        self
+    }
+
+    /// With computed defaults.
+    pub(crate) const fn defaults(mut self, rule: fn(&mut Value)) -> Self {
+        self.defaults = rule;
+        self
+    }
+
+    /// With an initial state of its own.
+    pub(crate) const fn create(mut self, rule: fn(&WriteContext<'_>, &mut Value)) -> Self {
+        self.create = rule;
+        self
+    }
+
+    /// With members that updates may not change.
+    pub(crate) const fn update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
+        self.update = rule;
+        self
+    }
 }
 
-impl Strategy for Rules {
+/// A kind's rules at work.
+pub(crate) struct Kind {
+    rules: Rules,
+    schema: Arc<Schema>,
+    blank: OnceLock<Option<Value>>,
+}
+
+impl Kind {
+    /// Of a kind whose objects have this schema.
+    pub(crate) fn new(rules: Rules, schema: Arc<Schema>) -> Self {
+        Kind { rules, schema, blank: OnceLock::new() }
+    }
+
+    /// The status of an object about which nothing has been said, with what Go writes always.
+    fn blank_status(&self) -> Option<Value> {
+        let made = || decode(&self.schema, object! {}).ok().and_then(|(object, _)| object.get("status").cloned());
+        self.blank.get_or_init(made).clone()
+    }
+
+    /// Drops what a template's pods may not have.
+    fn drop_disabled(&self, new: &mut Value, old: Option<&Value>) {
+        let Some(path) = self.rules.template else { return };
+        if new.at(path).is_some() {
+            pods::drop_disabled(Some(new.at_mut(path)), old.and_then(|old| old.at(path)));
+        }
+    }
+}
+
+impl Strategy for Kind {
+    fn default(&self, object: &mut Value) {
+        (self.rules.defaults)(object);
+    }
+
+    fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) {
+        if self.rules.status && !self.rules.keeps_status {
+            let map = object.make_object();
+            match self.blank_status() {
+                Some(blank) => map.insert("status", blank),
+                None => map.remove("status"),
+            };
+        }
+        self.drop_disabled(object, None);
+        (self.rules.create)(cx, object);
+    }
+
+    fn prepare_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        if self.rules.status {
+            restore(new, old, &["status"]);
+        }
+        self.drop_disabled(new, Some(old));
+        (self.rules.update)(cx, new, old);
+    }
+
+    fn prepare_status_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        let members = [new.as_object(), old.as_object()].into_iter().flatten().flat_map(|map| map.keys().cloned());
+        let others: Vec<_> =
+            members.filter(|k| !matches!(k.as_str(), "metadata" | "status" | "apiVersion" | "kind")).collect();
+        for member in others {
+            restore(new, old, &[&member]);
+        }
+        (self.rules.status_update)(cx, new, old);
+    }
+
     fn has_status(&self) -> bool {
-        self.status
+        self.rules.status
     }
 
     fn generation_fields(&self) -> Option<&'static [&'static str]> {
-        self.generation
+        self.rules.generation
     }
 
     fn name_rule(&self) -> NameRule {
-        self.names
+        self.rules.names
     }
 
     fn allow_create_on_update(&self) -> bool {
-        self.create_on_update
+        self.rules.create_on_update
     }
 
     fn allow_unconditional_update(&self) -> bool {
-        self.unconditional_update
+        self.rules.unconditional_update
+    }
+
+    fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
+        (self.rules.grace)(object, asked)
+    }
+
+    fn may_finish_deletion(&self, object: &Value) -> bool {
+        (self.rules.may_finish)(object)
+    }
+
+    fn mark_deletion(&self, object: &mut Value) {
+        (self.rules.deleting)(object);
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        self.rules.returns_deleted
+    }
+
+    fn ttl_seconds(&self, object: &Value) -> Option<u64> {
+        (self.rules.ttl)(object)
     }
 
     fn orphans_by_default(&self) -> bool {
-        self.orphans
+        self.rules.orphans
+    }
+}
+
+/// Puts what the old object has at a place into the new one, or removes it if the old one has nothing there.
+pub(crate) fn restore(new: &mut Value, old: &Value, path: &[&str]) {
+    match old.at(path) {
+        Some(value) if new.at(path) != Some(value) => new.set(path, value.clone()),
+        Some(_) => {}
+        None => {
+            new.remove_at(path);
+        }
     }
 }

@@ -52,16 +52,17 @@ impl Registry {
 
     async fn create_once(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
         let strategy = self.row.strategy.clone();
-        strategy.prepare_create(&write.context(), &mut object);
         metadata::fill_system_fields(&mut object);
-        if strategy.generation_fields().is_some() {
-            metadata::metadata_mut(&mut object).insert("generation", 1);
-        }
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
             if !base.is_empty() {
                 metadata::metadata_mut(&mut object).insert("name", names::generate_name(&base));
             }
+        }
+        // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
+        strategy.prepare_create(&write.context(), &mut object);
+        if strategy.generation_fields().is_some() {
+            metadata::metadata_mut(&mut object).insert("generation", 1);
         }
         let mut errors = validation::validate_object_meta(
             Meta::of(&object),

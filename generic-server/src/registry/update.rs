@@ -175,7 +175,10 @@ impl Registry {
             _ => {} // whoever serves another subresource has made the change itself
         }
         if let Some(fields) = strategy.generation_fields()
-            && fields.iter().any(|f| !same(new.get(f), old.get(f)))
+            && fields.iter().any(|field| {
+                let path: Vec<&str> = field.split('.').collect();
+                !same(new.at(&path), old.at(&path))
+            })
         {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
         }

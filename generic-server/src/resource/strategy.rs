@@ -87,7 +87,8 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Whether `metadata.generation` counts changes, and of what: the members below which a change counts.
+    /// Whether `metadata.generation` counts changes, and of what: the members (`spec`, `metadata.annotations`) below which a
+    /// change counts.
     /// `None`: the kind has no generation.
     fn generation_fields(&self) -> Option<&'static [&'static str]> {
         None

@@ -1,11 +1,12 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
+mod rules;
+
 use generic_server::resource::Resource;
 
 use crate::{
     conversion::Renamed,
     row::{GroupVersion, Row},
-    strategy::Rules,
 };
 
 const V1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1");
@@ -14,31 +15,29 @@ const V1BETA1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1be
 const RENAMED: Renamed =
     Renamed { served: "admissionregistration.k8s.io/v1", stored: "admissionregistration.k8s.io/v1beta1" };
 
-const POLICY: Rules = Rules::COUNTED.conditional();
-
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg=")
-            .strategy(POLICY)
+            .strategy(rules::POLICIES)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg=")
-            .strategy(POLICY)
+            .strategy(rules::BINDINGS)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0=")
-            .strategy(Rules::PLAIN.counts(&["webhooks"]).conditional())
+            .strategy(rules::MUTATING_WEBHOOKS)
             .category("api-extensions"),
         V1.cluster("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is=")
-            .strategy(Rules { status: true, ..POLICY })
+            .strategy(rules::VALIDATING_POLICIES)
             .category("api-extensions")
             .status(),
         V1.cluster("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg=")
-            .strategy(POLICY)
+            .strategy(rules::BINDINGS)
             .category("api-extensions"),
         V1.cluster("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "B0wHjQmsGNk=")
-            .strategy(Rules::PLAIN.counts(&["webhooks"]).conditional())
+            .strategy(rules::VALIDATING_WEBHOOKS)
             .category("api-extensions"),
     ]
     .into_iter()

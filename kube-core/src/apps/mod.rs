@@ -1,12 +1,10 @@
 //! The group apps: workloads that keep pods running.
 
-use generic_server::resource::Resource;
-use machinery::meta::names;
+mod workloads;
 
-use crate::{
-    row::{GroupVersion, Row},
-    strategy::Rules,
-};
+use generic_server::resource::Resource;
+
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("apps", "v1");
 
@@ -15,24 +13,24 @@ pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.namespaced("controllerrevisions", "ControllerRevision", "85nkx63pcBU="),
         V1.namespaced("daemonsets", "DaemonSet", "dd7pWHUlMKQ=")
-            .strategy(Rules::WORKLOAD)
+            .strategy(workloads::DAEMON_SETS)
             .short(&["ds"])
             .category("all")
             .status(),
         V1.namespaced("deployments", "Deployment", "8aSe+NMegvE=")
-            .strategy(Rules::WORKLOAD)
+            .strategy(workloads::DEPLOYMENTS)
             .short(&["deploy"])
             .category("all")
             .status()
             .scale("spec.selector"),
         V1.namespaced("replicasets", "ReplicaSet", "P1RzHs8/mWQ=")
-            .strategy(Rules::WORKLOAD)
+            .strategy(workloads::REPLICA_SETS)
             .short(&["rs"])
             .category("all")
             .status()
             .scale("spec.selector"),
         V1.namespaced("statefulsets", "StatefulSet", "H+vl74LkKdo=")
-            .strategy(Rules::WORKLOAD.names(names::name_is_dns_label))
+            .strategy(workloads::STATEFUL_SETS)
             .short(&["sts"])
             .category("all")
             .status()

@@ -2,14 +2,12 @@
 
 mod annotations;
 mod conversion;
+mod defaults;
 mod metrics;
 
 use generic_server::resource::Resource;
 
-use crate::{
-    row::{GroupVersion, Row},
-    strategy::Rules,
-};
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("autoscaling", "v1");
 const V2: GroupVersion = GroupVersion("autoscaling", "v2");
@@ -24,6 +22,6 @@ fn autoscalers(version: GroupVersion) -> Row {
         .namespaced("horizontalpodautoscalers", "HorizontalPodAutoscaler", "qwQve8ut294=")
         .short(&["hpa"])
         .category("all")
-        .strategy(Rules::STATUS)
+        .strategy(defaults::RULES)
         .status()
 }

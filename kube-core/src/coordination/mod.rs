@@ -1,6 +1,7 @@
 //! The group coordination.k8s.io: leases, which leaders and nodes renew.
 
 use generic_server::resource::Resource;
+use machinery::Value;
 
 use crate::{
     row::{GroupVersion, Row},
@@ -9,10 +10,22 @@ use crate::{
 
 const V1: GroupVersion = GroupVersion("coordination.k8s.io", "v1");
 
+/// Coordinated leader election is behind a gate that is off.
+const RULES: Rules = Rules::PLAIN
+    .create_on_update()
+    .conditional()
+    .create(|_, lease| drop_disabled(lease, None))
+    .update(|_, lease, old| drop_disabled(lease, Some(old)));
+
+fn drop_disabled(lease: &mut Value, old: Option<&Value>) {
+    for member in ["preferredHolder", "strategy"] {
+        if old.and_then(|old| old.at(&["spec", member])).is_none() {
+            lease.remove_at(&["spec", member]);
+        }
+    }
+}
+
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").strategy(Rules::PLAIN.create_on_update().conditional())]
-        .into_iter()
-        .map(Row::build)
-        .collect()
+    [V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").strategy(RULES)].into_iter().map(Row::build).collect()
 }

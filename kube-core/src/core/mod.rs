@@ -1,9 +1,17 @@
 //! The core group: `v1`.
 
-use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
-use machinery::meta::names;
+pub(crate) mod claims;
+mod controllers;
+mod limits;
+mod namespaces;
+mod nodes;
+pub(crate) mod pods;
+mod secrets;
+mod services;
 
-use crate::{row::GroupVersion, strategy::Rules};
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
+
+use crate::row::GroupVersion;
 
 const V1: GroupVersion = GroupVersion("", "v1");
 
@@ -17,41 +25,39 @@ pub(crate) fn resources() -> Vec<Resource> {
             .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
         V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=").short(&["cm"]),
         V1.namespaced("endpoints", "Endpoints", "fWeeMqaN/OA=")
-            .strategy(Rules::PLAIN.create_on_update())
+            .strategy(services::ENDPOINTS)
             .short(&["ep"])
             .path("services/endpoints")
             .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         V1.namespaced("events", "Event", "r2yiGXH7wu8=")
-            .strategy(Rules::PLAIN.create_on_update())
+            .strategy(crate::events::RULES)
             .short(&["ev"])
             .fields(Unsupported, event_fields()),
-        V1.namespaced("limitranges", "LimitRange", "EBKMFVe6cwo=")
-            .strategy(Rules::PLAIN.create_on_update())
-            .short(&["limits"]),
+        V1.namespaced("limitranges", "LimitRange", "EBKMFVe6cwo=").strategy(limits::RULES).short(&["limits"]),
         V1.cluster("namespaces", "Namespace", "Q3oi5N2YM8M=")
-            .strategy(Rules::STATUS.names(names::name_is_dns_label))
+            .strategy(namespaces::RULES)
             .short(&["ns"])
             .only(Verbs::STANDARD.without(Verb::DeleteCollection))
             .status()
             .sub("finalize", Verbs::of(&[Verb::Update]))
             .fields(Unsupported, [Field::new("status.phase")]),
         V1.cluster("nodes", "Node", "XwShjMxG9Fs=")
-            .strategy(Rules::STATUS)
+            .strategy(nodes::RULES)
             .short(&["no"])
             .path("minions")
             .status()
             .proxy("NodeProxyOptions")
             .fields(Unsupported, [Field::new("spec.unschedulable").or("false")]),
         V1.namespaced("persistentvolumeclaims", "PersistentVolumeClaim", "QWTyNDq0dC4=")
-            .strategy(Rules::STATUS)
+            .strategy(claims::CLAIMS)
             .short(&["pvc"])
             .status(),
         V1.cluster("persistentvolumes", "PersistentVolume", "HN/zwEC+JgM=")
-            .strategy(Rules::STATUS)
+            .strategy(claims::VOLUMES)
             .short(&["pv"])
             .status(),
         V1.namespaced("pods", "Pod", "xPOwRZ+Yhw8=")
-            .strategy(Rules::WORKLOAD)
+            .strategy(pods::RULES)
             .short(&["po"])
             .category("all")
             .status()
@@ -65,9 +71,9 @@ pub(crate) fn resources() -> Vec<Resource> {
             .proxy("PodProxyOptions")
             .sub("resize", Verbs::STATUS)
             .fields(Unsupported, pod_fields()),
-        V1.namespaced("podtemplates", "PodTemplate", "LIXB2x4IFpk=").strategy(Rules::COUNTED.counts(&["template"])),
+        V1.namespaced("podtemplates", "PodTemplate", "LIXB2x4IFpk=").strategy(controllers::POD_TEMPLATES),
         V1.namespaced("replicationcontrollers", "ReplicationController", "Jond2If31h0=")
-            .strategy(Rules { orphans: true, ..Rules::WORKLOAD })
+            .strategy(controllers::REPLICATION_CONTROLLERS)
             .short(&["rc"])
             .category("all")
             .path("controllers")
@@ -75,15 +81,18 @@ pub(crate) fn resources() -> Vec<Resource> {
             .scale("spec.selector")
             .fields(Unsupported, [Field::new("status.replicas").or("0")]),
         V1.namespaced("resourcequotas", "ResourceQuota", "8uhSgffRX6w=")
-            .strategy(Rules::STATUS)
+            .strategy(limits::QUOTAS)
             .short(&["quota"])
             .status(),
-        V1.namespaced("secrets", "Secret", "S6u1pOWzb84=").fields(Unsupported, [Field::new("type")]),
+        V1.namespaced("secrets", "Secret", "S6u1pOWzb84=")
+            .strategy(secrets::SECRETS)
+            .fields(Unsupported, [Field::new("type")]),
         V1.namespaced("serviceaccounts", "ServiceAccount", "pbx9ZvyFpBE=")
+            .strategy(secrets::SERVICE_ACCOUNTS)
             .short(&["sa"])
             .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
         V1.namespaced("services", "Service", "0/CO1lhkEBI=")
-            .strategy(Rules::STATUS.create_on_update().names(names::name_is_dns_label))
+            .strategy(services::SERVICES)
             .short(&["svc"])
             .category("all")
             .path("services/specs")

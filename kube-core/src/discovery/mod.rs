@@ -1,22 +1,17 @@
 //! The group discovery.k8s.io: where the endpoints of services are.
 
+mod rules;
+
 use generic_server::resource::Resource;
 
-use crate::{
-    row::{GroupVersion, Row},
-    strategy::Rules,
-};
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("discovery.k8s.io", "v1");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.namespaced("endpointslices", "EndpointSlice", "qgS0xkrxYAI=").strategy(Rules::PLAIN.counts(&[
-        "addressType",
-        "endpoints",
-        "ports",
-    ]))]
-    .into_iter()
-    .map(Row::build)
-    .collect()
+    [V1.namespaced("endpointslices", "EndpointSlice", "qgS0xkrxYAI=").strategy(rules::RULES)]
+        .into_iter()
+        .map(Row::build)
+        .collect()
 }

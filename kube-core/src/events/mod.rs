@@ -13,10 +13,13 @@ use conversion::Reshaped;
 const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
+/// An event is forgotten after an hour.
+pub(crate) const RULES: Rules = Rules { ttl: |_| Some(60 * 60), ..Rules::PLAIN.create_on_update() };
+
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.namespaced("events", "Event", "r2yiGXH7wu8=")
-        .strategy(Rules::PLAIN.create_on_update())
+        .strategy(RULES)
         .short(&["ev"])
         .stored_as(CORE_V1, Reshaped)
         .fields(Unsupported, fields())]

@@ -1,5 +1,7 @@
 //! The group networking.k8s.io: ingresses, policies and the address ranges of services.
 
+mod rules;
+
 use generic_server::resource::Resource;
 
 use crate::{
@@ -12,14 +14,16 @@ const V1: GroupVersion = GroupVersion("networking.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("ingressclasses", "IngressClass", "l/iqIbDgFyQ=").strategy(Rules::COUNTED),
+        V1.cluster("ingressclasses", "IngressClass", "l/iqIbDgFyQ=").strategy(rules::INGRESS_CLASSES),
         V1.namespaced("ingresses", "Ingress", "39NQlfNR+bo=")
             .strategy(Rules::WORKLOAD)
             .short(&["ing"])
             .path("ingress")
             .status(),
         V1.cluster("ipaddresses", "IPAddress", "3f/plJFChNE=").strategy(Rules::PLAIN.create_on_update()).short(&["ip"]),
-        V1.namespaced("networkpolicies", "NetworkPolicy", "YpfwF18m1G8=").strategy(Rules::COUNTED).short(&["netpol"]),
+        V1.namespaced("networkpolicies", "NetworkPolicy", "YpfwF18m1G8=")
+            .strategy(rules::NETWORK_POLICIES)
+            .short(&["netpol"]),
         V1.cluster("servicecidrs", "ServiceCIDR", "gNLvruQhW2g=").strategy(Rules::STATUS).status(),
     ]
     .into_iter()

@@ -1,5 +1,7 @@
 //! The group resource.k8s.io: devices, and claims to them.
 
+mod rules;
+
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::UnsupportedForVersion};
 
 use crate::{
@@ -12,11 +14,11 @@ const V1: GroupVersion = GroupVersion("resource.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("deviceclasses", "DeviceClass", "Yk2PTc1Ybxk=").strategy(Rules::COUNTED),
-        V1.namespaced("resourceclaims", "ResourceClaim", "wgAZaHcZxUg=").strategy(Rules::STATUS).status(),
-        V1.namespaced("resourceclaimtemplates", "ResourceClaimTemplate", "TuzjC49aUfM="),
+        V1.cluster("deviceclasses", "DeviceClass", "Yk2PTc1Ybxk=").strategy(Rules::COUNTED.returns_deleted()),
+        V1.namespaced("resourceclaims", "ResourceClaim", "wgAZaHcZxUg=").strategy(rules::CLAIMS).status(),
+        V1.namespaced("resourceclaimtemplates", "ResourceClaimTemplate", "TuzjC49aUfM=").strategy(rules::TEMPLATES),
         V1.cluster("resourceslices", "ResourceSlice", "KsC072WgaEY=")
-            .strategy(Rules::COUNTED)
+            .strategy(Rules::COUNTED.returns_deleted())
             .fields(UnsupportedForVersion, [Field::new("spec.driver"), Field::new("spec.nodeName")]),
     ]
     .into_iter()

@@ -9,9 +9,14 @@ use crate::{
 
 const V1: GroupVersion = GroupVersion("scheduling.k8s.io", "v1");
 
+/// A class has a generation, and nothing of it that may change counts.
+const RULES: Rules = Rules::PLAIN
+    .counts(&[])
+    .defaults(|class| crate::defaults::pointer(class, "preemptionPolicy", "PreemptLowerPriority"));
+
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=").strategy(Rules::PLAIN.counts(&[])).short(&["pc"])]
+    [V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=").strategy(RULES).short(&["pc"])]
         .into_iter()
         .map(Row::build)
         .collect()

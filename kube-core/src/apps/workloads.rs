@@ -1,0 +1,136 @@
+//! Deployments, replica sets, daemon sets and stateful sets.
+
+use generic_server::resource::WriteContext;
+use machinery::{Value, meta::names};
+
+use crate::{
+    core::{claims, pods},
+    defaults::{each, is_empty, part, pointer, text, within},
+    strategy::{Rules, TEMPLATE},
+};
+
+const WORKLOAD: Rules = Rules::WORKLOAD.template(TEMPLATE);
+
+/// The rules of deployments.
+pub(super) const DEPLOYMENTS: Rules = WORKLOAD.counts(&["spec", "metadata.annotations"]).defaults(deployment);
+
+/// The rules of replica sets.
+pub(super) const REPLICA_SETS: Rules = WORKLOAD.defaults(|set| {
+    within(set, "spec", |spec| {
+        pointer(spec, "replicas", 1);
+        within(spec, "template", pods::template_defaults);
+    });
+});
+
+/// The rules of daemon sets.
+pub(super) const DAEMON_SETS: Rules = WORKLOAD.defaults(daemon_set).create(create_daemon_set).update(update_daemon_set);
+
+/// The rules of stateful sets.
+pub(super) const STATEFUL_SETS: Rules = WORKLOAD
+    .names(names::name_is_dns_label)
+    .defaults(stateful_set)
+    .create(|_, set| drop_max_unavailable(set))
+    .update(|_, set, _| drop_max_unavailable(set));
+
+fn deployment(deployment: &mut Value) {
+    within(deployment, "spec", |spec| {
+        within(spec, "template", pods::template_defaults);
+        pointer(spec, "replicas", 1);
+        let strategy = part(spec, "strategy");
+        text(strategy, "type", "RollingUpdate");
+        if strategy.str_at(&["type"]) == Some("RollingUpdate") {
+            let rolling = part(strategy, "rollingUpdate");
+            pointer(rolling, "maxUnavailable", "25%");
+            pointer(rolling, "maxSurge", "25%");
+        }
+        pointer(spec, "revisionHistoryLimit", 10);
+        pointer(spec, "progressDeadlineSeconds", 600);
+    });
+}
+
+fn daemon_set(set: &mut Value) {
+    within(set, "spec", |spec| {
+        within(spec, "template", pods::template_defaults);
+        let strategy = part(spec, "updateStrategy");
+        text(strategy, "type", "RollingUpdate");
+        if strategy.str_at(&["type"]) == Some("RollingUpdate") {
+            let rolling = part(strategy, "rollingUpdate");
+            pointer(rolling, "maxUnavailable", 1);
+            pointer(rolling, "maxSurge", 0);
+        }
+        pointer(spec, "revisionHistoryLimit", 10);
+    });
+}
+
+fn stateful_set(set: &mut Value) {
+    within(set, "spec", |spec| {
+        within(spec, "template", pods::template_defaults);
+        text(spec, "podManagementPolicy", "OrderedReady");
+        let strategy = part(spec, "updateStrategy");
+        if is_empty(strategy.get("type")) {
+            text(strategy, "type", "RollingUpdate");
+            part(strategy, "rollingUpdate"); // whoever names the type says all of it
+        }
+        if strategy.str_at(&["type"]) == Some("RollingUpdate") {
+            within(strategy, "rollingUpdate", |rolling| pointer(rolling, "partition", 0));
+        }
+        let retention = part(spec, "persistentVolumeClaimRetentionPolicy");
+        text(retention, "whenDeleted", "Retain");
+        text(retention, "whenScaled", "Retain");
+        pointer(spec, "replicas", 1);
+        pointer(spec, "revisionHistoryLimit", 10);
+        each(spec, "volumeClaimTemplates", |template| {
+            text(template, "apiVersion", "v1");
+            text(template, "kind", "PersistentVolumeClaim");
+            claims::claim(template);
+        });
+    });
+}
+
+/// The number of pods that may be missing during an update is behind a gate that is off.
+fn drop_max_unavailable(set: &mut Value) {
+    set.remove_at(&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]);
+}
+
+/// Counts changes of the template, for controllers of old.
+const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+
+fn template_generation(set: &Value) -> i64 {
+    set.str_at(&TEMPLATE_GENERATION).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn create_daemon_set(_cx: &WriteContext<'_>, set: &mut Value) {
+    let generation = template_generation(set).max(1);
+    set.set(&TEMPLATE_GENERATION, generation.to_string());
+}
+
+fn update_daemon_set(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    let template = ["spec", "template"];
+    let changed = match (new.at(&template), old.at(&template)) {
+        (Some(new), Some(old)) => !new.semantic_eq(old),
+        (new, old) => new.is_some() != old.is_some(),
+    };
+    let generation = template_generation(old) + i64::from(changed);
+    new.set(&TEMPLATE_GENERATION, generation.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_set_counts_changes_of_its_template_in_an_annotation() {
+        let cx = WriteContext { group: "apps", version: "v1", namespace: "n", subresource: "", user: "u" };
+        let mut old = object! { "spec" => object! { "template" => object! { "a" => 1 } } };
+        create_daemon_set(&cx, &mut old);
+        assert_eq!(old.str_at(&TEMPLATE_GENERATION), Some("1"));
+        let mut new = object! { "spec" => object! { "template" => object! { "a" => 2 } } };
+        update_daemon_set(&cx, &mut new, &old);
+        assert_eq!(new.str_at(&TEMPLATE_GENERATION), Some("2"));
+        let mut same = object! { "spec" => object! { "template" => object! { "a" => 1 } } };
+        update_daemon_set(&cx, &mut same, &old);
+        assert_eq!(same.str_at(&TEMPLATE_GENERATION), Some("1"));
+    }
+}

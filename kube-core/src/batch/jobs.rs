@@ -1,0 +1,131 @@
+//! Jobs and cron jobs.
+
+use generic_server::resource::WriteContext;
+use machinery::{Str, Value};
+
+use crate::{
+    core::pods,
+    defaults::{each, is_empty, pointer, text, within},
+    strategy::{Rules, TEMPLATE},
+};
+
+/// The rules of jobs.
+pub(super) const JOBS: Rules =
+    Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job) };
+
+/// The rules of cron jobs.
+pub(super) const CRON_JOBS: Rules =
+    Rules::WORKLOAD.template(&["spec", "jobTemplate", "spec", "template", "spec"]).defaults(cron_job);
+
+const LABELS: [&str; 2] = ["metadata", "labels"];
+const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];
+
+fn job(job: &mut Value) {
+    within(job, "spec", |spec| {
+        let unset = |name: &str| spec.get(name).is_none_or(Value::is_null);
+        if unset("completions") && unset("parallelism") {
+            pointer(spec, "completions", 1);
+        }
+        pointer(spec, "parallelism", 1);
+        let per_index = spec.get("backoffLimitPerIndex").is_some_and(|v| !v.is_null());
+        pointer(spec, "backoffLimit", if per_index { i64::from(i32::MAX) } else { 6 });
+        pointer(spec, "completionMode", "NonIndexed");
+        pointer(spec, "suspend", false);
+        pointer(spec, "manualSelector", false);
+        let has_policy = spec.get("podFailurePolicy").is_some_and(|v| !v.is_null());
+        pointer(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
+        within(spec, "podFailurePolicy", |policy| {
+            each(policy, "rules", |rule| each(rule, "onPodConditions", |c| text(c, "status", "True")));
+        });
+        within(spec, "template", pods::template_defaults);
+    });
+    let labels = job.at(&TEMPLATE_LABELS).filter(|l| !is_empty(Some(l))).cloned();
+    if is_empty(job.at(&LABELS))
+        && let Some(labels) = labels
+    {
+        job.set(&LABELS, labels);
+    }
+}
+
+/// Unless the client selects pods itself, the job's uid does: labels of the template, and the selector that finds them.
+/// A job without labels of its own shares the template's.
+fn create_job(_cx: &WriteContext<'_>, job: &mut Value) {
+    if job.at(&["spec", "manualSelector"]).and_then(Value::as_bool) == Some(true) {
+        return;
+    }
+    let shares = is_empty(job.at(&LABELS)) || job.at(&LABELS) == job.at(&TEMPLATE_LABELS);
+    let own = |name: &str| job.str_at(&["metadata", name]).map(Str::from).unwrap_or_default();
+    let (uid, name) = (own("uid"), own("name"));
+    let labels = job.at_mut(&TEMPLATE_LABELS).make_object();
+    for (key, value) in [
+        ("controller-uid", &uid),
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+    ] {
+        labels.insert(key, value);
+    }
+    if shares {
+        let labels = job.at(&TEMPLATE_LABELS).cloned();
+        job.set(&LABELS, labels);
+    }
+    job.set(&["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"], uid);
+}
+
+fn cron_job(job: &mut Value) {
+    within(job, "spec", |spec| {
+        text(spec, "concurrencyPolicy", "Allow");
+        pointer(spec, "suspend", false);
+        pointer(spec, "successfulJobsHistoryLimit", 3);
+        pointer(spec, "failedJobsHistoryLimit", 1);
+        // Of a job's own defaults a template gets none: the job that is made of it does.
+        within(spec, "jobTemplate", |template| {
+            within(template, "spec", |spec| {
+                within(spec, "podFailurePolicy", |policy| {
+                    each(policy, "rules", |rule| each(rule, "onPodConditions", |c| text(c, "status", "True")));
+                });
+                within(spec, "template", pods::template_defaults);
+            });
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::{codec::json, object};
+
+    use super::*;
+
+    fn created(text: &str) -> Value {
+        let mut v = json::decode(text.as_bytes()).expect("valid JSON");
+        job(&mut v);
+        let cx = WriteContext { group: "batch", version: "v1", namespace: "n", subresource: "", user: "u" };
+        create_job(&cx, &mut v);
+        v
+    }
+
+    #[test]
+    fn a_job_finds_its_pods_by_its_uid() {
+        let job = created(r#"{"metadata":{"name":"j","uid":"1"},"spec":{"template":{"spec":{}}}}"#);
+        let labels = object! {
+            "controller-uid" => "1", "batch.kubernetes.io/controller-uid" => "1",
+            "job-name" => "j", "batch.kubernetes.io/job-name" => "j",
+        };
+        assert_eq!(job.at(&LABELS), Some(&labels));
+        assert_eq!(job.at(&TEMPLATE_LABELS), Some(&labels));
+        let selector = job.at(&["spec", "selector", "matchLabels"]);
+        assert_eq!(selector, Some(&object! { "batch.kubernetes.io/controller-uid" => "1" }));
+    }
+
+    #[test]
+    fn labels_of_its_own_and_a_selector_of_its_own_stay() {
+        let job =
+            created(r#"{"metadata":{"name":"j","uid":"1","labels":{"own":"1"}},"spec":{"template":{"spec":{}}}}"#);
+        assert_eq!(job.at(&LABELS), Some(&object! { "own" => "1" }));
+        let manual = r#"{"metadata":{"name":"j"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"m":"1"}},
+            "template":{"metadata":{"labels":{"m":"1"}},"spec":{}}}}"#;
+        let job = created(manual);
+        assert_eq!(job.at(&LABELS), Some(&object! { "m" => "1" }));
+        assert_eq!(job.at(&["spec", "selector", "matchLabels"]), Some(&object! { "m" => "1" }));
+    }
+}

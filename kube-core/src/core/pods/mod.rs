@@ -1,0 +1,14 @@
+//! Pods.
+
+mod affinity;
+mod apparmor;
+mod defaults;
+mod gates;
+mod image;
+mod resources;
+mod strategy;
+pub(super) mod volumes;
+
+pub(crate) use defaults::template as template_defaults;
+pub(crate) use gates::drop_disabled;
+pub(crate) use strategy::RULES;

@@ -1,0 +1,174 @@
+//! What a pod's containers ask for together: the defaults of pod-level requests, and the quality of service class.
+
+use std::collections::BTreeMap;
+
+use machinery::{Map, Str, Value, meta::quantity::Quantity};
+
+/// Amounts by resource name.
+type Amounts = BTreeMap<Str, Quantity>;
+
+/// The amounts in `container.resources.requests` or `.limits`. What is not a quantity is left out: validation refuses it.
+fn amounts(holder: &Value, list: &str) -> Amounts {
+    let list = holder.at(&["resources", list]).and_then(Value::as_object);
+    let parsed = |(name, value): &(Str, Value)| Some((name.clone(), Quantity::from_value(value).ok()?));
+    list.into_iter().flatten().filter_map(parsed).collect()
+}
+
+fn add(to: &mut Amounts, more: &Amounts) {
+    for (name, quantity) in more {
+        match to.get_mut(name) {
+            Some(sum) => sum.add(quantity),
+            None => {
+                to.insert(name.clone(), quantity.clone());
+            }
+        }
+    }
+}
+
+fn raise(to: &mut Amounts, more: &Amounts) {
+    for (name, quantity) in more {
+        match to.get(name) {
+            Some(held) if held >= quantity => {}
+            _ => {
+                to.insert(name.clone(), quantity.clone());
+            }
+        }
+    }
+}
+
+fn list<'a>(spec: &'a Value, name: &str) -> &'a [Value] {
+    spec.get(name).and_then(Value::as_array).unwrap_or_default()
+}
+
+fn is_sidecar(container: &Value) -> bool {
+    container.str_at(&["restartPolicy"]) == Some("Always")
+}
+
+/// What the containers of a pod need at once at the worst moment: all containers and sidecars running, or one of the init
+/// containers beside the sidecars before it.
+fn container_requests(spec: &Value) -> Amounts {
+    let mut running = Amounts::new();
+    for container in list(spec, "containers") {
+        add(&mut running, &amounts(container, "requests"));
+    }
+    let (mut sidecars, mut worst) = (Amounts::new(), Amounts::new());
+    for container in list(spec, "initContainers") {
+        let mut requests = amounts(container, "requests");
+        if is_sidecar(container) {
+            add(&mut running, &requests);
+            add(&mut sidecars, &requests);
+            requests = sidecars.clone();
+        } else {
+            add(&mut requests, &sidecars);
+        }
+        raise(&mut worst, &requests);
+    }
+    raise(&mut running, &worst);
+    running
+}
+
+/// Resources that may be asked for at the level of the pod.
+fn is_pod_level(name: &str) -> bool {
+    name == "cpu" || name == "memory" || name.starts_with("hugepages-")
+}
+
+/// Pod-level limits imply pod-level requests: what the containers ask for, or else the limit.
+pub(super) fn default_pod_requests(spec: &mut Value) {
+    let Some(limits) = spec.at(&["resources", "limits"]).and_then(Value::as_object).filter(|l| !l.is_empty()) else {
+        return;
+    };
+    let limits = limits.clone();
+    let mut requests = spec.at(&["resources", "requests"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, quantity) in container_requests(spec) {
+        if matches!(name.as_str(), "cpu" | "memory") && !requests.contains_key(&name) {
+            requests.insert(name, quantity.text());
+        }
+    }
+    for (name, limit) in &limits {
+        if is_pod_level(name) && !requests.contains_key(name) {
+            requests.insert(name.clone(), limit.clone());
+        }
+    }
+    if !requests.is_empty() {
+        spec.set(&["resources", "requests"], requests);
+    }
+}
+
+/// The class by which a node chooses whom to starve first: `BestEffort`, `Burstable` or `Guaranteed`.
+pub(crate) fn qos_class(spec: &Value) -> &'static str {
+    let counted = |amounts: Amounts| -> Amounts {
+        amounts.into_iter().filter(|(name, q)| matches!(name.as_str(), "cpu" | "memory") && q.sign() > 0).collect()
+    };
+    let pod_level = ["requests", "limits"].iter().any(|l| {
+        spec.at(&["resources", l]).and_then(Value::as_object).is_some_and(|m| m.keys().any(|k| is_pod_level(k)))
+    });
+    let holders: Vec<&Value> = match pod_level {
+        true => vec![spec],
+        false => list(spec, "containers").iter().chain(list(spec, "initContainers")).collect(),
+    };
+    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let mut all_limited = true;
+    for holder in holders {
+        add(&mut requests, &counted(amounts(holder, "requests")));
+        let own = counted(amounts(holder, "limits"));
+        let relevant = !pod_level || spec.at(&["resources", "limits"]).and_then(Value::as_object).is_some_and(has_some);
+        all_limited &= !relevant || (own.contains_key("cpu") && own.contains_key("memory"));
+        add(&mut limits, &own);
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return "BestEffort";
+    }
+    if all_limited && requests == limits { "Guaranteed" } else { "Burstable" }
+}
+
+fn has_some(map: &Map) -> bool {
+    !map.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    fn class(spec: &str) -> &'static str {
+        qos_class(&json::decode(spec.as_bytes()).expect("valid JSON"))
+    }
+
+    #[test]
+    fn the_class_follows_from_requests_and_limits() {
+        assert_eq!(class(r#"{"containers":[{}]}"#), "BestEffort");
+        assert_eq!(class(r#"{"containers":[{"resources":{"requests":{"cpu":"0"}}}]}"#), "BestEffort");
+        assert_eq!(class(r#"{"containers":[{"resources":{"limits":{"example.dev/gpu":"1"}}}]}"#), "BestEffort");
+        assert_eq!(class(r#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#), "Burstable");
+        let both = r#"{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m","memory":"1Gi"}}}"#;
+        assert_eq!(class(&format!(r#"{{"containers":[{both}]}}"#)), "Guaranteed");
+        assert_eq!(class(&format!(r#"{{"containers":[{both},{{}}]}}"#)), "Burstable");
+        assert_eq!(class(&format!(r#"{{"containers":[{both}],"initContainers":[{{}}]}}"#)), "Burstable");
+        let pod = r#""resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}"#;
+        assert_eq!(class(&format!(r#"{{"containers":[{{}}],{pod}}}"#)), "Guaranteed");
+    }
+
+    #[test]
+    fn pod_level_requests_are_those_of_the_containers_or_the_limits() {
+        let mut spec = json::decode(
+            br#"{"resources":{"limits":{"cpu":"2","memory":"1Gi"}},
+                "containers":[{"resources":{"requests":{"cpu":"500m"}}},{"resources":{"requests":{"cpu":"250m"}}}]}"#,
+        )
+        .expect("valid JSON");
+        default_pod_requests(&mut spec);
+        assert_eq!(spec.str_at(&["resources", "requests", "cpu"]), Some("750m"));
+        assert_eq!(spec.str_at(&["resources", "requests", "memory"]), Some("1Gi"));
+    }
+
+    #[test]
+    fn sidecars_run_beside_all_that_start_after_them() {
+        let spec = json::decode(
+            br#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}],"initContainers":[
+                {"restartPolicy":"Always","resources":{"requests":{"cpu":"2"}}},
+                {"resources":{"requests":{"cpu":"4"}}}]}"#,
+        )
+        .expect("valid JSON");
+        assert_eq!(container_requests(&spec)["cpu"].text(), "6");
+    }
+}

@@ -1,0 +1,47 @@
+//! Rules of storage classes and drivers.
+
+use generic_server::resource::WriteContext;
+use machinery::{Value, array};
+
+use crate::{
+    defaults::{is_empty, pointer, within},
+    strategy::{Rules, restore},
+};
+
+/// The rules of storage classes.
+pub(super) const STORAGE_CLASSES: Rules = Rules::PLAIN.returns_deleted().defaults(|class| {
+    pointer(class, "reclaimPolicy", "Delete");
+    pointer(class, "volumeBindingMode", "Immediate");
+});
+
+/// The rules of CSI drivers.
+pub(super) const CSI_DRIVERS: Rules =
+    Rules::PLAIN.conditional().returns_deleted().defaults(driver).update(update_driver);
+
+fn driver(driver: &mut Value) {
+    within(driver, "spec", |spec| {
+        pointer(spec, "attachRequired", true);
+        pointer(spec, "podInfoOnMount", false);
+        pointer(spec, "storageCapacity", false);
+        pointer(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if is_empty(spec.get("volumeLifecycleModes")) {
+            spec.set(&["volumeLifecycleModes"], array!["Persistent"]);
+        }
+        pointer(spec, "requiresRepublish", false);
+        pointer(spec, "seLinuxMount", false);
+    });
+}
+
+/// Drivers count changes of what may change, and only those: a new one has no generation.
+fn update_driver(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    let generation = ["metadata", "generation"];
+    restore(new, old, &generation);
+    let changed = ["tokenRequests", "requiresRepublish", "seLinuxMount"].iter().any(|member| {
+        let of = |v: &Value| v.at(&["spec", member]).cloned().unwrap_or_default();
+        !of(new).semantic_eq(&of(old))
+    });
+    if changed {
+        let before = old.at(&generation).and_then(Value::as_i64).unwrap_or(0);
+        new.set(&generation, before + 1);
+    }
+}
