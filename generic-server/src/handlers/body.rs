@@ -2,10 +2,11 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
-    meta::status::Status,
+    meta::{go_text, status::Status},
     schema::{self, builtin},
 };
 
@@ -21,6 +22,7 @@ pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
     let too_large = || Status::request_entity_too_large(format!("limit is {LIMIT}"));
     let announced = request.header("content-length").and_then(|l| l.parse::<usize>().ok()).unwrap_or(0);
     if announced > LIMIT {
+        drain(&mut body).await;
         return Err(too_large());
     }
     let mut first = Bytes::new();
@@ -29,6 +31,7 @@ pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
         let frame = frame.map_err(|e| Status::bad_request(format!("error reading the body: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + rest.len() + data.len() > LIMIT {
+            drain(&mut body).await;
             return Err(too_large());
         }
         if first.is_empty() {
@@ -43,6 +46,17 @@ pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
         }
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Reads on for a while without keeping anything: a client that is still sending would not hear the answer.
+async fn drain(body: &mut Incoming) {
+    let mut left = 8 * LIMIT;
+    while let Some(Ok(frame)) = body.frame().await {
+        left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 /// The encodings that a row's documents may come in.
@@ -233,17 +247,21 @@ pub fn conform(
     };
     if !row.built_in && own {
         let mut value = value;
-        problems.extend(schema::prune(shape, &mut value));
+        problems.extend(schema::prune(shape, &mut value).iter().map(|path| unknown_field(path)));
         schema::apply_defaults(shape, &mut value);
         return Ok(value);
     }
     let (mut value, unknown) = schema::decode(shape, value).map_err(|e| e.to_string())?;
-    problems.extend(unknown);
+    problems.extend(unknown.iter().map(|path| unknown_field(path)));
     schema::apply_defaults(shape, &mut value);
     if own {
         row.strategy.default(&mut value);
     }
     Ok(value)
+}
+
+fn unknown_field(path: &str) -> String {
+    format!("unknown field {}", go_text::quote(path))
 }
 
 fn report(

@@ -4,16 +4,23 @@ use http::StatusCode;
 use machinery::meta::status::Status;
 use storage::cache::ReadAt;
 
-use super::{Target, list_options::parse_resource_version, transform};
+use super::{Target, list_options::parse_revision, transform};
 use crate::pipeline::respond::Response;
 
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {
+    if target.request.query.flag("export") {
+        let text = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(text));
+    }
     let view = transform::View::of_request(&target.request, &target.entry)?;
     let at = match target.request.query.get("resourceVersion").unwrap_or("") {
         "" => ReadAt::Latest,
         "0" => ReadAt::Any,
-        text => ReadAt::NotOlderThan(parse_resource_version(text)?),
+        text => {
+            let revision = parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?;
+            ReadAt::NotOlderThan(revision)
+        }
     };
     let info = &target.request.info;
     let object = target.registry.get(&info.namespace, &info.name, at).await?;

@@ -49,9 +49,9 @@ fn select(
     at: ReadAt,
 ) -> Result<Page, Status> {
     // A list of any state (resourceVersion "0") is answered whole, as upstream's cache does.
-    let limit = if at == ReadAt::Any { 0 } else { options.limit };
+    let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let prefix = registry.namespace_prefix(namespace);
-    let start = options.continuation.as_ref().map(|c| format!("{}{}", registry.prefix(), c.start));
+    let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let everything = options.selection.is_everything();
     let mut objects = Vec::new();
     let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
@@ -75,7 +75,7 @@ fn select(
         }
         if limit > 0 && objects.len() == limit {
             let last: &Arc<Object> = &objects[limit - 1];
-            let start = format!("{}\0", &last.key()[registry.prefix().len()..]);
+            let start = format!("{}\0", &last.key()[prefix.len()..]);
             let revision = match at {
                 ReadAt::Exact(revision) => Some(revision),
                 _ => Some(snapshot.revision()),

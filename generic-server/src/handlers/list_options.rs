@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine, alphabet,
+    engine::general_purpose::{GeneralPurpose, NO_PAD},
+};
 use machinery::{
     Str, Value,
     codec::json,
@@ -91,6 +94,9 @@ impl Filter for Selection {
     }
 }
 
+/// As Go reads and writes base64: bits left over at the end do not matter.
+const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 /// A continue token, opened.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Continuation {
@@ -105,13 +111,13 @@ impl Continuation {
     pub(super) fn token(&self) -> String {
         let revision = self.revision.map_or(-1, |r| r as i64);
         let value = object! { "v" => "meta.k8s.io/v1", "rv" => revision, "start" => self.start.as_str() };
-        URL_SAFE_NO_PAD.encode(json::encode(&value))
+        URL_SAFE.encode(json::encode(&value))
     }
 
     fn open(token: &str) -> Result<Self, Status> {
         let bad =
             |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|e| match e {
+        let bytes = URL_SAFE.decode(token).map_err(|e| match e {
             base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
                 bad(format!("illegal base64 data at input byte {at}"))
             }
@@ -257,14 +263,14 @@ fn validate(
                     "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                 ));
             }
-            if !token.is_empty() {
-                errors.push(forbidden("continue", "continue is forbidden for watch"));
-            }
         }
         _ => {}
     }
     if watch && !matches!(version_match, "" | "NotOlderThan") {
         errors.push(FieldError::not_supported("resourceVersionMatch", version_match, ["NotOlderThan"]));
+    }
+    if initial.is_some() && watch && !token.is_empty() {
+        errors.push(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"));
     }
 }
 

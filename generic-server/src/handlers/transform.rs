@@ -207,6 +207,7 @@ impl View {
                     .iter()
                     .map(|o| json::decode(&metadata_document(o.bytes(), beta)?).map_err(Status::internal_error))
                     .collect::<Result<Vec<_>, Status>>()?;
+                let items = if items.is_empty() { Value::Null } else { Value::from(items) };
                 let list = object! {
                     "kind" => "PartialObjectMetadataList",
                     "apiVersion" => meta_version(beta),

@@ -93,7 +93,15 @@ impl Pipeline {
         let outcome = panic::catch(self.clone().steps(request)).await;
         let mut response = match outcome {
             Ok(response) => response,
-            Err(status) => respond::error(&status, wanted),
+            Err(status) => {
+                let mut response = respond::error(&status, wanted);
+                if status.code == 403 {
+                    response
+                        .headers_mut()
+                        .insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+                }
+                response
+            }
         };
         let headers = response.headers_mut();
         if let Ok(value) = HeaderValue::from_str(&audit_id) {

@@ -74,12 +74,11 @@ pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
             continue;
         }
         let mut text = String::with_capacity(warning.len() + 8);
-        for c in warning.chars().filter(|c| *c == '\n' || !c.is_control()) {
-            match c {
-                '"' | '\\' => text.extend(['\\', c]),
-                '\n' => text.push(' '),
-                c => text.push(c),
+        for c in warning.chars().filter(|c| !c.is_control()) {
+            if matches!(c, '"' | '\\') {
+                text.push('\\');
             }
+            text.push(c);
         }
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
             response.headers_mut().append(header::WARNING, value);

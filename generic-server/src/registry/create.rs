@@ -70,6 +70,9 @@ impl Registry {
             strategy.name_rule(),
             &Path::ROOT.field("metadata"),
         );
+        if self.row.built_in {
+            errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
+        }
         errors.extend(strategy.validate(&write.context(), &object));
         let name = metadata::text(&object, "name").to_owned();
         if !errors.is_empty() {

@@ -112,7 +112,11 @@ impl Registry {
 
     /// What the keys of a namespace's objects start with.
     pub fn namespace_prefix(&self, namespace: &str) -> String {
-        if namespace.is_empty() { self.prefix.to_string() } else { format!("{}{namespace}/", self.prefix) }
+        if namespace.is_empty() || !self.row.namespaced {
+            self.prefix.to_string()
+        } else {
+            format!("{}{namespace}/", self.prefix)
+        }
     }
 
     /// The key of an object.

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use machinery::{
     Value,
     meta::{Meta, field_error::FieldError, status::Status, validation},
+    value::Path,
 };
 use storage::{Error as StoreError, Expect, KeyValue};
 
@@ -105,6 +106,7 @@ impl Registry {
         let pinned = self.check_version(write, name, &new, current)?;
         self.place(write, &mut new);
         metadata::carry_over(&mut new, &current.value);
+        metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
             fields::track(write, Some(&old_versioned), &mut new)?;
         }
@@ -187,6 +189,12 @@ impl Registry {
     async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
+        if self.row.built_in {
+            // Upstream's built-in kinds look at the metadata once more, and both findings reach the client.
+            let path = Path::ROOT.field("metadata");
+            errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
+            errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
+        }
         errors.extend(match write.subresource {
             "status" => strategy.validate_status_update(&write.context(), new, old),
             _ => strategy.validate_update(&write.context(), new, old),
