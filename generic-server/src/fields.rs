@@ -2,43 +2,193 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use machinery::{Value, meta::status::Status};
+use machinery::{
+    Str, Value,
+    codec::yaml,
+    meta::{
+        GroupResource, GroupVersionKind, TimeForm, Timestamp,
+        status::{Cause, Status},
+    },
+    patch::apply::{self, ApplyError, Versions},
+    schema::Schema,
+};
 
 use crate::{
-    handlers::options::WriteOptions,
-    registry::{Change, Write},
+    handlers::{
+        self,
+        options::{FieldValidation, WriteOptions},
+    },
+    registry::{Change, Registry, Write},
     resource::Resource,
 };
 
+/// The versions that a stored resource is served in: to compare what was set through one with what is set through another.
+struct Siblings<'a> {
+    /// The version that the objects at hand are in.
+    row: &'a Resource,
+    all: &'a [Resource],
+}
+
+impl Versions for Siblings<'_> {
+    fn schema(&self, version: &str) -> Option<&Schema> {
+        self.all.iter().find(|row| row.api_version() == version).map(|row| &*row.schema)
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Result<Value, String> {
+        let target = self.all.iter().find(|row| row.api_version() == version).ok_or("a version that is not served")?;
+        let stored = match &self.row.conversion {
+            Some(conversion) => conversion.to_storage(object.clone()),
+            None => object.clone(),
+        };
+        Ok(match &target.conversion {
+            Some(conversion) => conversion.from_storage(stored),
+            None => stored,
+        })
+    }
+}
+
+/// Calls `run` with what the apply engine wants to know of a write.
+fn with_write<T>(
+    row: &Resource,
+    siblings: &[Resource],
+    manager: &str,
+    subresource: &str,
+    run: impl FnOnce(&apply::Write<'_>) -> T,
+) -> T {
+    let kind = GroupVersionKind::new(row.group.clone(), row.version.clone(), row.kind.clone());
+    let now = Timestamp::now().text(TimeForm::Seconds);
+    run(&apply::Write {
+        manager,
+        subresource,
+        kind: &kind,
+        now: &now,
+        reset: &row.strategy.reset_fields(subresource),
+        versions: &Siblings { row, all: siblings },
+    })
+}
+
 /// Notes in `new` which fields this write sets. Both objects are in the version of the request.
-pub(crate) fn track(_write: &Write<'_>, _old: Option<&Value>, _new: &mut Value) -> Result<(), Status> {
-    Ok(())
+pub(crate) fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>, new: &mut Value) {
+    let (row, manager) = (write.row, &write.options.field_manager);
+    with_write(row, registry.versions(), manager, write.subresource, |w| {
+        apply::track_update(old, new, &row.schema, w);
+    });
+    if let Some(old) = old {
+        apply::keep_times(old, new);
+    }
 }
 
 /// A server-side apply.
-pub struct Apply {}
+pub struct Apply<'a> {
+    row: &'a Resource,
+    registry: &'a Registry,
+    namespace: &'a str,
+    name: &'a str,
+    subresource: &'a str,
+    options: &'a WriteOptions,
+    config: Value,
+    /// Keys that the document repeats.
+    repeated: Option<String>,
+}
 
-impl Apply {
+impl<'a> Apply<'a> {
     /// Reads the applied configuration.
     pub fn read(
-        _row: &Resource,
-        _namespace: &str,
-        _name: &str,
-        _subresource: &str,
-        _bytes: &Bytes,
-        _options: &WriteOptions,
+        row: &'a Resource,
+        registry: &'a Registry,
+        (namespace, name, subresource): (&'a str, &'a str, &'a str),
+        bytes: &Bytes,
+        options: &'a WriteOptions,
     ) -> Result<Self, Status> {
-        Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json"]))
+        let strict = options.field_validation != FieldValidation::Ignore;
+        let bad = |e: yaml::YamlError| {
+            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
+        };
+        let (config, repeated) =
+            if strict { yaml::decode_strict(bytes).map_err(bad)? } else { (yaml::decode(bytes).map_err(bad)?, None) };
+        let config = match config {
+            Value::Object(_) => config,
+            Value::Null => Value::object(),
+            other => {
+                let found = match other {
+                    Value::Array(_) => "array",
+                    Value::String(_) => "string",
+                    Value::Bool(_) => "bool",
+                    _ => "number",
+                };
+                return Err(Status::bad_request(format!(
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go \
+                     value of type map[string]interface {{}}"
+                )));
+            }
+        };
+        if let (Some(repeated), FieldValidation::Strict) = (&repeated, options.field_validation) {
+            let text = format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
+            return Err(Status::bad_request(text));
+        }
+        Ok(Apply { row, registry, namespace, name, subresource, options, config, repeated })
+    }
+
+    fn merged(&self, current: Option<&Value>) -> Result<Value, Status> {
+        let manager = &self.options.field_manager;
+        with_write(self.row, self.registry.versions(), manager, self.subresource, |write| {
+            apply::apply(current, &self.config, &self.row.schema, write, self.options.force)
+        })
+        .map_err(refuse)
     }
 }
 
 #[async_trait]
-impl Change for Apply {
-    async fn apply(&self, _current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
-        Ok(None)
+impl Change for Apply<'_> {
+    async fn apply(&self, current: Option<&Value>, warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+        if current.is_none() && !self.subresource.is_empty() {
+            return Ok(None);
+        }
+        if let (Some(repeated), FieldValidation::Warn) = (&self.repeated, self.options.field_validation) {
+            warnings.extend(handlers::repeated_keys(repeated));
+        }
+        let mut object = self.merged(current)?;
+        let uid = self.config.str_at(&["metadata", "uid"]).unwrap_or("");
+        handlers::check_name(&object, self.name)?;
+        handlers::check_namespace(&object, self.namespace, self.row.namespaced)?;
+        if current.is_none() {
+            if !uid.is_empty() {
+                let resource = GroupResource::new(self.row.group.clone(), self.row.plural.clone());
+                let why =
+                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+                return Err(Status::conflict(&resource, self.name, why));
+            }
+            object.remove_at(&["metadata", "resourceVersion"]);
+        }
+        let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
+        let mut problems = Vec::new();
+        let object = handlers::conform(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
+        match self.options.field_validation {
+            FieldValidation::Strict if !problems.is_empty() => {
+                return Err(Status::bad_request(format!("strict decoding error: {}", problems.join(", "))));
+            }
+            FieldValidation::Warn => warnings.extend(problems),
+            _ => {}
+        }
+        Ok(Some(object))
     }
 
     fn tracks_fields(&self) -> bool {
         true
+    }
+}
+
+fn refuse(error: ApplyError) -> Status {
+    match error {
+        ApplyError::BadRequest(text) => Status::bad_request(text),
+        ApplyError::Internal(text) => Status::unknown_error(text),
+        ApplyError::Conflict { message, causes } => {
+            let causes = causes.into_iter().map(|(message, field)| Cause {
+                reason: Str::new_static("FieldManagerConflict"),
+                message,
+                field,
+            });
+            Status::apply_conflict(message, causes.collect())
+        }
     }
 }

@@ -264,6 +264,11 @@ fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go_text::quote(path))
 }
 
+/// The lines of go-yaml's error about repeated keys, one a warning.
+pub(crate) fn repeated_keys(text: &str) -> Vec<String> {
+    text.lines().skip(1).map(|line| line.trim().to_owned()).collect()
+}
+
 fn report(
     expected: &Expected<'_>,
     validation: FieldValidation,
@@ -272,7 +277,15 @@ fn report(
 ) -> Result<(), Status> {
     match validation {
         FieldValidation::Ignore => {}
-        FieldValidation::Warn => warnings.extend(problems),
+        FieldValidation::Warn => {
+            for problem in problems {
+                if problem.starts_with("yaml: unmarshal errors:") {
+                    warnings.extend(repeated_keys(&problem));
+                } else {
+                    warnings.push(problem);
+                }
+            }
+        }
         FieldValidation::Strict if problems.is_empty() => {}
         FieldValidation::Strict => {
             return Err(expected.unhandled(&format!("strict decoding error: {}", problems.join(", "))));

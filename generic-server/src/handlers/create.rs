@@ -35,7 +35,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
 }
 
 /// The body's namespace must be the path's, or be left out.
-pub(super) fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
+pub(crate) fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
     let found = object.str_at(&["metadata", "namespace"]).unwrap_or("");
     if namespaced && !found.is_empty() && found != namespace {
         return Err(Status::bad_request(
@@ -46,7 +46,7 @@ pub(super) fn check_namespace(object: &Value, namespace: &str, namespaced: bool)
 }
 
 /// The body's name must be there and be the path's.
-pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match object.str_at(&["metadata", "name"]).unwrap_or("") {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"

@@ -20,7 +20,9 @@ use http::Method;
 use machinery::meta::{gvk::GroupResource, names, status::Status};
 use storage::cache::CacheError;
 
+pub(crate) use body::repeated_keys;
 pub use body::{conform, read_body, read_object};
+pub(crate) use create::{check_name, check_namespace};
 
 use crate::{
     pipeline::respond::Response,

@@ -73,7 +73,10 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         warnings: &mut warnings,
     };
     let written = if kind == PatchType::Apply {
-        let change = crate::fields::Apply::read(row, &info.namespace, &info.name, &info.subresource, &bytes, &options)?;
+        let change = {
+            let place = (info.namespace.as_str(), info.name.as_str(), info.subresource.as_str());
+            crate::fields::Apply::read(row, &target.registry, place, &bytes, &options)?
+        };
         target.registry.update(&mut write, &info.name, &change).await?
     } else {
         let change = Patch::read(kind, &bytes, row, &info.namespace, &info.name, options.field_validation)?;

@@ -18,7 +18,17 @@ const NAME_TRIES: usize = 8;
 
 impl Registry {
     /// Makes an object. `object` is decoded and defaulted, in the version of `write.row`.
-    pub async fn create(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
+    pub async fn create(&self, write: &mut Write<'_>, object: Value) -> Result<Written, Status> {
+        self.create_with(write, object, false).await
+    }
+
+    /// Makes an object whose fields' managers are noted already (`tracked`), or not.
+    pub(super) async fn create_with(
+        &self,
+        write: &mut Write<'_>,
+        mut object: Value,
+        tracked: bool,
+    ) -> Result<Written, Status> {
         metadata::note_repeated_owners(&mut object, write.warnings);
         let asked_version = metadata::text(&object, "resourceVersion");
         if !matches!(asked_version, "" | "0") {
@@ -29,7 +39,9 @@ impl Registry {
         } else {
             metadata::metadata_mut(&mut object).remove("namespace");
         }
-        fields::track(write, None, &mut object)?;
+        if !tracked {
+            fields::track(write, self, None, &mut object);
+        }
         let name = metadata::text(&object, "name").to_owned();
         self.admit(Operation::Create, write, &name, None, &mut object).await?;
         let object = self.in_stored_version(write, object);

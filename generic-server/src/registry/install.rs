@@ -50,6 +50,12 @@ pub fn install(
         by_path.insert(row.storage_path.clone(), registry.clone());
         registries.insert((row.group.clone(), row.plural.clone()), registry);
     }
+    for (path, registry) in &by_path {
+        let rows: Vec<Resource> = rows.iter().filter(|r| r.storage_path == *path && is_stored(r)).cloned().collect();
+        if rows.len() > 1 {
+            registry.set_versions(rows);
+        }
+    }
     let endpoints = endpoints(&registries);
     let entries = rows
         .into_iter()

@@ -7,7 +7,7 @@ mod install;
 mod metadata;
 mod update;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use machinery::{
@@ -44,6 +44,8 @@ pub struct Registry {
     admission: Arc<dyn Admission>,
     form: Arc<StoredForm>,
     prefix: Str,
+    /// The rows of all versions, if there are several.
+    versions: OnceLock<Vec<Resource>>,
 }
 
 /// Who writes, how, and where: what every write carries through the registry.
@@ -92,12 +94,31 @@ impl Registry {
             (0..row.selectable_fields.len()).filter(|i| row.selectable_fields[*i].name == "spec.nodeName").collect();
         let options = Options { namespaced: row.namespaced, indexed, ..Options::default() };
         let cache = Cache::start(store.clone(), prefix.clone(), form.clone(), options);
-        Arc::new(Registry { row: Arc::new(row), store, cache, admission, form, prefix: prefix.into() })
+        Arc::new(Registry {
+            row: Arc::new(row),
+            store,
+            cache,
+            admission,
+            form,
+            prefix: prefix.into(),
+            versions: OnceLock::new(),
+        })
     }
 
     /// The watch cache, for reads.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
+    }
+
+    /// Says in which versions the resource is served, when there are several. Said once.
+    pub fn set_versions(&self, rows: Vec<Resource>) {
+        // A second saying would be of the same rows; whoever changes rows makes a new registry.
+        let _ = self.versions.set(rows);
+    }
+
+    /// The rows of all versions; empty if there is just one.
+    pub fn versions(&self) -> &[Resource] {
+        self.versions.get().map_or(&[], Vec::as_slice)
     }
 
     /// How long the common start of all objects' bytes is (kind and apiVersion): a list leaves it out.

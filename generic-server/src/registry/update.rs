@@ -84,7 +84,7 @@ impl Registry {
                 if !matches!(version, "" | "0") {
                     return Err(Status::stale(&self.group_resource(), name));
                 }
-                self.create(write, object).await
+                self.create_with(write, object, change.tracks_fields()).await
             }
         }
     }
@@ -108,7 +108,9 @@ impl Registry {
         metadata::carry_over(&mut new, &current.value);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
-            fields::track(write, Some(&old_versioned), &mut new)?;
+            fields::track(write, self, Some(&old_versioned), &mut new);
+        } else {
+            machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
         let mut new = self.in_stored_version(write, new);

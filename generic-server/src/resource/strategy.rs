@@ -3,6 +3,7 @@
 use machinery::{
     Str, Value,
     meta::{field_error::FieldError, names},
+    patch::apply::ResetFields,
 };
 
 /// What a rule may know about the write it judges.
@@ -92,6 +93,15 @@ pub trait Strategy: Send + Sync {
     /// `None`: the kind has no generation.
     fn generation_fields(&self) -> Option<&'static [&'static str]> {
         None
+    }
+
+    /// Fields that a write through the resource or a subresource does not set, and so nobody comes to own through it.
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "status" => ResetFields::exclude(&[&["spec"]]),
+            _ => ResetFields::None,
+        }
     }
 
     /// Which names the kind allows.
