@@ -256,14 +256,10 @@ fn validate(
     }
     match (watch, initial) {
         (false, Some(_)) => errors.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")),
-        (true, Some(_)) => {
-            if version_match != "NotOlderThan" {
-                errors.push(forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                ));
-            }
-        }
+        (true, Some(_)) if version_match != "NotOlderThan" => errors.push(forbidden(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
         _ => {}
     }
     if watch && !matches!(version_match, "" | "NotOlderThan") {
