@@ -79,11 +79,31 @@ impl Timestamp {
         let of_day = self.seconds.rem_euclid(86_400);
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-        let fraction = match form {
-            TimeForm::Seconds => String::new(),
-            TimeForm::Micros => format!(".{:06}", self.nanos / 1000),
-        };
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+        if !(0..=9999).contains(&year) {
+            let fraction = if form == TimeForm::Micros { format!(".{:06}", self.nanos / 1000) } else { String::new() };
+            return format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z");
+        }
+        // By hand: every object has a few times.
+        let mut text = String::with_capacity(27);
+        put_digits(&mut text, year, 4);
+        for (mark, number) in [('-', month), ('-', day), ('T', hour), (':', minute), (':', second)] {
+            text.push(mark);
+            put_digits(&mut text, number, 2);
+        }
+        if form == TimeForm::Micros {
+            text.push('.');
+            put_digits(&mut text, i64::from(self.nanos / 1000), 6);
+        }
+        text.push('Z');
+        text
+    }
+}
+
+/// Appends the last `count` decimal digits of a number that is not negative.
+fn put_digits(text: &mut String, number: i64, count: u32) {
+    for place in (0..count).rev() {
+        let digit = number / 10i64.pow(place) % 10;
+        text.push(char::from(b'0' + digit as u8));
     }
 }
 

@@ -1,11 +1,12 @@
 //! JSON text to [`Value`]. No recursion: nesting costs heap, not stack.
 
-use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::JsonError;
 use super::lexer::Lexer;
+use super::strict::{Finding, Strict};
+use crate::schema::Schema;
 use crate::{Map, Str, Value};
 
 /// How deep objects and lists may nest.
@@ -14,54 +15,59 @@ use crate::{Map, Str, Value};
 /// fit a fixed one. Objects that people write stay below 50.
 pub const MAX_DEPTH: usize = 512;
 
-/// As many strict errors as upstream collects.
-const MAX_STRICT_ERRORS: usize = 100;
-
 /// Reads one JSON text. Of members with one name the last wins; bytes in strings that are not UTF-8 become U+FFFD.
 pub fn decode(bytes: &[u8]) -> Result<Value, JsonError> {
-    Parser::new(bytes, None).document().map(|(value, _)| value)
+    Parser::new(bytes, None).document()
 }
 
 /// Reads one JSON text, and names its duplicate members as upstream does, in the order of the text: `metadata.name`,
 /// `spec.containers[0].image` (for `duplicate field "metadata.name"`). No more than 100 are named.
 pub fn decode_strict(bytes: &[u8]) -> Result<(Value, Vec<String>), JsonError> {
     let mut parser = Parser::new(bytes, None);
-    let (value, _) = parser.document()?;
+    let value = parser.document()?;
     if !parser.has_duplicates {
         return Ok((value, Vec::new()));
     }
-    let (value, names) = Parser::new(bytes, Some(Strict::default())).document()?;
-    Ok((value, names))
+    let findings = findings(bytes, Strict::new(None))?;
+    let names = findings.into_iter().map(|finding| match finding {
+        Finding::Duplicate(path) | Finding::Unknown(path) => path,
+    });
+    Ok((value, names.collect()))
+}
+
+/// What a strict reader of a built-in type minds in a text, in its order; no more than 100. It reads the text once more:
+/// for when it is known that there is something to find.
+pub fn strict_findings(bytes: &[u8], schema: &Schema) -> Result<Vec<Finding>, JsonError> {
+    findings(bytes, Strict::new(Some(schema)))
+}
+
+fn findings(bytes: &[u8], strict: Strict<'_>) -> Result<Vec<Finding>, JsonError> {
+    let mut parser = Parser::new(bytes, Some(strict));
+    parser.document()?;
+    Ok(parser.strict.map_or_else(Vec::new, |s| s.findings))
 }
 
 /// An open object or list: where its members or items begin on the parser's stacks.
+#[derive(Clone, Copy)]
 enum Open {
-    Object { first: usize, key: Str },
-    Array { first: usize },
+    Object(usize),
+    Array(usize),
 }
 
-struct Parser<'a> {
+struct Parser<'a, 's> {
     lexer: Lexer<'a>,
     open: Vec<Open>,
-    /// The members of all open objects, the innermost last.
+    /// The members of all open objects, the innermost last. The last one waits for its value while that is read.
     members: Vec<(Str, Value)>,
     /// The items of all open lists, the innermost last.
     items: Vec<Value>,
     has_duplicates: bool,
-    strict: Option<Strict>,
+    /// Set in the second pass, which finds out what a strict reader minds.
+    strict: Option<Strict<'s>>,
 }
 
-/// What the second pass, which names the duplicates, remembers.
-#[derive(Default)]
-struct Strict {
-    /// The names seen so far in each open object.
-    seen: Vec<HashSet<Str>>,
-    names: Vec<String>,
-    reported: HashSet<String>,
-}
-
-impl<'a> Parser<'a> {
-    fn new(bytes: &'a [u8], strict: Option<Strict>) -> Self {
+impl<'a, 's> Parser<'a, 's> {
+    fn new(bytes: &'a [u8], strict: Option<Strict<'s>>) -> Self {
         Parser {
             lexer: Lexer::new(bytes),
             open: Vec::with_capacity(16),
@@ -72,33 +78,26 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn document(&mut self) -> Result<(Value, Vec<String>), JsonError> {
-        let mut value = self.begin_value()?;
-        // `None` means that a container was opened: its first value comes next.
-        let value = loop {
-            let done = match value.take() {
-                Some(done) => done,
-                None => {
-                    value = self.begin_value()?;
-                    continue;
-                }
-            };
-            match self.add(done)? {
-                Added::Root(root) => break root,
-                Added::Closed(container) => value = Some(container),
-                Added::More => {}
+    fn document(&mut self) -> Result<Value, JsonError> {
+        let root = loop {
+            // Goes down until a value is whole, then up through the containers that end with it.
+            if let Some(value) = self.value()?
+                && let Some(root) = self.put(value)?
+            {
+                break root;
             }
         };
         if self.lexer.peek().is_some() {
             return Err(self.lexer.refuse("after top-level value"));
         }
-        Ok((value, self.strict.take().map_or_else(Vec::new, |s| s.names)))
+        Ok(root)
     }
 
     /// Reads a scalar or an empty container, or opens a container and gives `None`.
-    fn begin_value(&mut self) -> Result<Option<Value>, JsonError> {
+    #[inline]
+    fn value(&mut self) -> Result<Option<Value>, JsonError> {
         let value = match self.lexer.peek() {
-            Some(b'"') => Value::String(self.lexer.string()?.into()),
+            Some(b'"') => Value::String(self.lexer.string()?),
             Some(b'{') => return self.begin_object(),
             Some(b'[') => return self.begin_array(),
             Some(b'-' | b'0'..=b'9') => self.lexer.number()?,
@@ -126,10 +125,7 @@ impl<'a> Parser<'a> {
             self.lexer.bump();
             return Ok(Some(Value::object()));
         }
-        if let Some(strict) = &mut self.strict {
-            strict.seen.push(HashSet::new());
-        }
-        self.open.push(Open::Object { first: self.members.len(), key: Str::default() });
+        self.open(Open::Object(self.members.len()));
         self.key()?;
         Ok(None)
     }
@@ -141,8 +137,24 @@ impl<'a> Parser<'a> {
             self.lexer.bump();
             return Ok(Some(Value::Array(Arc::default())));
         }
-        self.open.push(Open::Array { first: self.items.len() });
+        self.open(Open::Array(self.items.len()));
         Ok(None)
+    }
+
+    fn open(&mut self, container: Open) {
+        if let Some(strict) = &mut self.strict {
+            let in_object = matches!(self.open.last(), Some(Open::Object(_)));
+            strict.enter(self.members.last().filter(|_| in_object).map(|(name, _)| name));
+        }
+        self.open.push(container);
+    }
+
+    fn close(&mut self) {
+        self.lexer.bump();
+        self.open.pop();
+        if let Some(strict) = &mut self.strict {
+            strict.leave();
+        }
     }
 
     fn deeper(&self) -> Result<(), JsonError> {
@@ -153,117 +165,102 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads `"name":` of the innermost open object.
+    #[inline]
     fn key(&mut self) -> Result<(), JsonError> {
         if self.lexer.peek() != Some(b'"') {
             return Err(self.lexer.refuse("looking for beginning of object key string"));
         }
-        let name: Str = self.lexer.string()?.into();
+        let name = self.lexer.string()?;
         if self.lexer.peek() != Some(b':') {
             return Err(self.lexer.refuse("after object key"));
         }
         self.lexer.bump();
-        if let Some(Open::Object { key, .. }) = self.open.last_mut() {
-            *key = name;
-        }
-        if self.strict.is_some() {
-            self.note_duplicate();
+        self.members.push((name, Value::Null));
+        if let Some(mut strict) = self.strict.take() {
+            if let Some((name, _)) = self.members.last() {
+                strict.member(name, || self.path());
+            }
+            self.strict = Some(strict);
         }
         Ok(())
     }
 
-    /// Gives a finished value to the innermost open container, and reads on to its next value or its end.
-    fn add(&mut self, value: Value) -> Result<Added, JsonError> {
-        match self.open.last_mut() {
-            None => Ok(Added::Root(value)),
-            Some(Open::Array { first }) => {
-                self.items.push(value);
-                let first = *first;
-                match self.lexer.peek() {
-                    Some(b',') => {
-                        self.lexer.bump();
-                        Ok(Added::More)
+    /// Gives a whole value to the innermost open container, and ends those that end after it. `Some` is the root.
+    #[inline]
+    fn put(&mut self, mut value: Value) -> Result<Option<Value>, JsonError> {
+        loop {
+            match self.open.last() {
+                None => return Ok(Some(value)),
+                Some(&Open::Object(first)) => {
+                    if let Some(waiting) = self.members.last_mut() {
+                        waiting.1 = value;
                     }
-                    Some(b']') => {
-                        self.lexer.bump();
-                        self.open.pop();
-                        Ok(Added::Closed(Value::Array(Arc::new(self.items.split_off(first)))))
+                    match self.lexer.peek() {
+                        Some(b',') => {
+                            self.lexer.bump();
+                            self.key()?;
+                            return Ok(None);
+                        }
+                        Some(b'}') => value = self.close_object(first),
+                        _ => return Err(self.lexer.refuse("after object key:value pair")),
                     }
-                    _ => Err(self.lexer.refuse("after array element")),
                 }
-            }
-            Some(Open::Object { first, key }) => {
-                self.members.push((std::mem::take(key), value));
-                let first = *first;
-                match self.lexer.peek() {
-                    Some(b',') => {
-                        self.lexer.bump();
-                        self.key()?;
-                        Ok(Added::More)
+                Some(&Open::Array(first)) => {
+                    self.items.push(value);
+                    match self.lexer.peek() {
+                        Some(b',') => {
+                            self.lexer.bump();
+                            return Ok(None);
+                        }
+                        Some(b']') => {
+                            self.close();
+                            value = Value::Array(Arc::new(self.items.drain(first..).collect()));
+                        }
+                        _ => return Err(self.lexer.refuse("after array element")),
                     }
-                    Some(b'}') => {
-                        self.lexer.bump();
-                        Ok(Added::Closed(self.close_object(first)))
-                    }
-                    _ => Err(self.lexer.refuse("after object key:value pair")),
                 }
             }
         }
     }
 
     fn close_object(&mut self, first: usize) -> Value {
-        self.open.pop();
-        if let Some(strict) = &mut self.strict {
-            strict.seen.pop();
-        }
+        self.close();
         let written = self.members.len() - first;
-        let map = Map::from_entries(self.members.split_off(first));
+        let map = Map::from_entries(self.members.drain(first..).collect());
         self.has_duplicates |= map.len() < written;
         Value::Object(map)
     }
 
-    #[cold]
-    fn note_duplicate(&mut self) {
-        let Some(strict) = &mut self.strict else { return };
-        let (Some(Open::Object { key, .. }), Some(seen)) = (self.open.last(), strict.seen.last_mut()) else { return };
-        if seen.insert(key.clone()) || strict.names.len() >= MAX_STRICT_ERRORS {
-            return;
-        }
-        let mut name = String::new();
-        let mut items_end = self.items.len();
+    /// The path of the member whose name has just been read.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        // The member that waits in an open object is the last one before those of the next open object.
+        let (mut members_end, mut items_end) = (self.members.len(), self.items.len());
         let mut steps: Vec<Result<&Str, usize>> = Vec::with_capacity(self.open.len());
         for open in self.open.iter().rev() {
-            match open {
-                Open::Object { key, .. } => steps.push(Ok(key)),
-                Open::Array { first } => {
+            match *open {
+                Open::Object(first) => {
+                    steps.push(Ok(&self.members[members_end - 1].0));
+                    members_end = first;
+                }
+                Open::Array(first) => {
                     steps.push(Err(items_end - first)); // the item being read is not on the stack yet
-                    items_end = *first;
+                    items_end = first;
                 }
             }
         }
         for step in steps.into_iter().rev() {
             match step {
-                Ok(key) if name.is_empty() => name.push_str(key),
-                Ok(key) => {
-                    name.push('.');
-                    name.push_str(key);
+                Ok(name) if path.is_empty() => path.push_str(name),
+                Ok(name) => {
+                    path.push('.');
+                    path.push_str(name);
                 }
-                Err(index) => write!(name, "[{index}]").expect("a String takes all writes"),
+                Err(index) => write!(path, "[{index}]").expect("a String takes all writes"),
             }
         }
-        if strict.reported.insert(name.clone()) {
-            strict.names.push(name);
-        }
+        path
     }
-}
-
-/// What a finished value turned out to be.
-enum Added {
-    /// The whole document.
-    Root(Value),
-    /// The last one of its container, which is now finished itself.
-    Closed(Value),
-    /// Another one follows.
-    More,
 }
 
 #[cfg(test)]

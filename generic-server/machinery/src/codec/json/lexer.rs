@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::JsonError;
 use super::error::Context;
-use crate::Value;
+use crate::{Str, Value};
 
 /// A cursor over a JSON text.
 pub(super) struct Lexer<'a> {
@@ -64,22 +64,23 @@ impl<'a> Lexer<'a> {
 
     /// A string; the cursor is on its opening quote.
     #[inline]
-    pub(super) fn string(&mut self) -> Result<Cow<'a, str>, JsonError> {
+    pub(super) fn string(&mut self) -> Result<Str, JsonError> {
         self.pos += 1;
         let start = self.pos;
         self.pos = plain_end(self.bytes, start);
-        match self.bytes.get(self.pos) {
-            Some(b'"') => {
-                let s = self.slice(start, self.pos);
+        match (self.bytes.get(self.pos), self.text) {
+            (Some(b'"'), Some(text)) => {
+                let s = Str::new(&text[start..self.pos]);
                 self.pos += 1;
                 Ok(s)
             }
-            Some(b'\\') => self.escaped_string(start).map(Cow::Owned),
+            (Some(b'"' | b'\\'), _) => self.escaped_string(start).map(Str::from),
             _ => Err(self.refuse("in string literal")),
         }
     }
 
-    /// The rest of a string that has escapes; the cursor is on the first backslash.
+    /// The rest of a string that has escapes or broken UTF-8; the cursor is on the first backslash or the end.
+    #[cold]
     fn escaped_string(&mut self, start: usize) -> Result<String, JsonError> {
         let mut out = String::from(self.slice(start, self.pos));
         loop {

@@ -6,8 +6,10 @@ mod error;
 mod lexer;
 pub mod scan;
 mod serde_impl;
+mod strict;
 
-pub use decode::{MAX_DEPTH, decode, decode_strict};
+pub use decode::{MAX_DEPTH, decode, decode_strict, strict_findings};
 pub use encode::{encode, encode_into, encode_pretty, write_string};
 pub use error::JsonError;
 pub(crate) use lexer::mend_utf8;
+pub use strict::Finding;

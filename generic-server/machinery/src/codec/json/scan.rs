@@ -228,7 +228,7 @@ fn text_at(bytes: &[u8], range: Range<usize>) -> Option<Cow<'_, str>> {
     let inner = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     match memchr::memchr(b'\\', inner) {
         None => std::str::from_utf8(inner).ok().map(Cow::Borrowed),
-        Some(_) => Lexer::new(quoted).string().ok(),
+        Some(_) => Lexer::new(quoted).string().ok().map(|s| Cow::Owned(s.into())),
     }
 }
 

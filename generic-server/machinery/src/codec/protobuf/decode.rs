@@ -21,22 +21,25 @@ const MAX_MESSAGES: usize = 400_000;
 
 /// Opens an envelope and reads the object in it, with its apiVersion and kind.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtoError> {
-    Decoder { messages: 0 }.enveloped(bytes, 0)
+    Decoder::default().enveloped(bytes, 0)
 }
 
 /// Opens an envelope and reads the object in it as one of a definition, whatever version the envelope says: what another
 /// version has stored. The apiVersion and kind are the envelope's.
 pub fn decode_as(id: TypeId, bytes: &[u8]) -> Result<Value, ProtoError> {
-    Decoder { messages: 0 }.object(plan_of(id)?, &envelope(bytes)?, 0)
+    Decoder::default().object(plan_of(id)?, &envelope(bytes)?, 0)
 }
 
 /// Reads a message of a definition. apiVersion and kind are not in messages.
 pub fn decode_raw(id: TypeId, raw: &[u8]) -> Result<Value, ProtoError> {
-    Decoder { messages: 0 }.message(plan_of(id)?, raw, 0)
+    Decoder::default().message(plan_of(id)?, raw, 0)
 }
 
+#[derive(Default)]
 struct Decoder {
     messages: usize,
+    /// What has been read of the members of all messages that are being read, the innermost last.
+    slots: Vec<Slot>,
 }
 
 /// What has been read of a member.
@@ -45,6 +48,15 @@ enum Slot {
     One(Value),
     List(Vec<Value>),
     Map(Vec<(Str, Value)>),
+}
+
+impl Slot {
+    fn push_item(&mut self, item: Value) {
+        match self {
+            Slot::List(items) => items.push(item),
+            slot => *slot = Slot::List(vec![item]),
+        }
+    }
 }
 
 impl Decoder {
@@ -78,15 +90,19 @@ impl Decoder {
         if depth >= MAX_DEPTH {
             return Err(ProtoError::Depth);
         }
-        let mut slots: Vec<Slot> = Vec::with_capacity(plan.members.len());
-        slots.resize_with(plan.members.len(), || Slot::Nothing);
-        self.fields(plan, &plan.fields, bytes, &mut slots, depth + 1)?;
-        let mut members = Vec::with_capacity(slots.iter().filter(|s| !matches!(s, Slot::Nothing)).count() + 2);
-        for (member, slot) in plan.members.iter().zip(slots) {
+        let first = self.slots.len();
+        self.slots.resize_with(first + plan.members.len(), || Slot::Nothing);
+        self.fields(plan, &plan.fields, bytes, first, depth + 1)?;
+        let shown = |(member, slot): (&Member, &Slot)| member.keep || !matches!(slot, Slot::Nothing);
+        let count = plan.members.iter().zip(&self.slots[first..]).filter(|m| shown(*m)).count();
+        let mut members = Vec::with_capacity(count);
+        for (i, member) in plan.members.iter().enumerate() {
+            let slot = std::mem::replace(&mut self.slots[first + i], Slot::Nothing);
             if let Some(value) = self.shown(member, slot, depth + 1)? {
                 members.push((member.name.clone(), value));
             }
         }
+        self.slots.truncate(first);
         Ok(Value::Object(Map::from_entries(members)))
     }
 
@@ -95,7 +111,7 @@ impl Decoder {
         plan: &'static Plan,
         fields: &'static [Field],
         bytes: &[u8],
-        slots: &mut [Slot],
+        slots: usize,
         depth: usize,
     ) -> Result<(), ProtoError> {
         let mut reader = Reader::new(bytes, plan.message);
@@ -112,7 +128,7 @@ impl Decoder {
             match &fields[at].holds {
                 Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
                 Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, slots, depth)?,
-                Holds::Member(i) => self.field(&plan.members[*i], wire, &mut reader, &mut slots[*i], depth)?,
+                Holds::Member(i) => self.field(&plan.members[*i], wire, &mut reader, slots + i, depth)?,
             }
             // A list's next item has the same number; any other field comes later.
             let repeats = matches!(&fields[at].holds, Holds::Member(i) if plan.members[*i].many != Many::One);
@@ -126,31 +142,31 @@ impl Decoder {
         member: &'static Member,
         wire: u8,
         reader: &mut Reader<'_>,
-        slot: &mut Slot,
+        slot: usize,
         depth: usize,
     ) -> Result<(), ProtoError> {
         match member.many {
-            Many::One => *slot = Slot::One(self.value(member, wire, reader, depth)?),
+            Many::One => {
+                let value = self.value(member, wire, reader, depth)?;
+                self.slots[slot] = Slot::One(value);
+            }
+            Many::List if wire == BYTES && member.kind.wire() != BYTES => {
+                let mut packed = Reader::new(reader.bytes()?, "");
+                while !packed.is_empty() {
+                    let item = self.value(member, member.kind.wire(), &mut packed, depth)?;
+                    self.slots[slot].push_item(item);
+                }
+            }
             Many::List => {
-                if !matches!(slot, Slot::List(_)) {
-                    *slot = Slot::List(Vec::new());
-                }
-                let Slot::List(items) = slot else { return Ok(()) };
-                if wire == BYTES && member.kind.wire() != BYTES {
-                    let mut packed = Reader::new(reader.bytes()?, "");
-                    while !packed.is_empty() {
-                        items.push(self.value(member, member.kind.wire(), &mut packed, depth)?);
-                    }
-                } else {
-                    items.push(self.value(member, wire, reader, depth)?);
-                }
+                let item = self.value(member, wire, reader, depth)?;
+                self.slots[slot].push_item(item);
             }
             Many::Map if wire != BYTES => return Err(wrong_wire(wire, &member.name)),
             Many::Map => {
                 let entry = self.entry(member, reader.bytes()?, depth)?;
-                match slot {
+                match &mut self.slots[slot] {
                     Slot::Map(entries) => entries.push(entry),
-                    _ => *slot = Slot::Map(vec![entry]),
+                    slot => *slot = Slot::Map(vec![entry]),
                 }
             }
         }

@@ -103,7 +103,8 @@ impl Allows {
                 '#' => after_blank,
                 _ => false,
             };
-            special |= !is_printable(c);
+            // Differs: YAML 1.2 has no line breaks but these two, so others are escaped, which all readers read alike.
+            special |= !is_printable(c) || (is_break(c) && !matches!(c, '\n' | '\r'));
             if c == ' ' {
                 break_space |= previous_break;
                 (previous_space, previous_break) = (true, false);

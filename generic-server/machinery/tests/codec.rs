@@ -1,0 +1,166 @@
+//! What is written by a codec is read again as it was: any value in JSON and YAML, any object of a built-in type in protobuf.
+
+use std::sync::Arc;
+
+use machinery::codec::{json, protobuf, yaml};
+use machinery::schema::{self, Field, IntFormat, Schema, Shape, ShortForm, StringFormat, TypeId, builtin};
+use machinery::{Map, Str, Value};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Texts that YAML must quote, fold or escape, among others.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z0-9./:_-]{0,20}",
+        2 => any::<String>(),
+        2 => "[ -~\n]{0,60}",
+        1 => "([a-z]{1,12} ){10,30}[a-z]",
+        1 => "[ \n\t\r'\"#:\\-]{0,8}",
+        2 => select(vec!["true", "no", "~", "null", "1_000", "0x1f", "1:30", "2001-01-02", ".inf", "-", "<<", "=", "1e3", "0o7"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        (-1000i64..1000).prop_map(Value::Int),
+        any::<f64>().prop_filter_map("floats that are no integers in JSON", |f| {
+            let mut text = Vec::new();
+            machinery::value::write_float(&mut text, f);
+            (f.is_finite() && String::from_utf8(text).ok()?.parse::<i64>().is_err()).then_some(Value::Float(f))
+        }),
+        text().prop_map(Value::from),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(5, 60, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::vec((text(), inner), 0..6).prop_map(object),
+        ]
+    })
+}
+
+fn object(members: Vec<(String, Value)>) -> Value {
+    Value::Object(members.into_iter().map(|(name, value)| (Str::from(name), value)).collect::<Map>())
+}
+
+/// What YAML can hold as upstream writes it: not every character, and no member called `<<`, which would be a merge.
+fn fits_yaml(value: &Value) -> bool {
+    let fits = |s: &str| !s.contains(['\u{fffe}', '\u{ffff}']);
+    match value {
+        Value::String(s) => fits(s),
+        Value::Array(items) => items.iter().all(fits_yaml),
+        Value::Object(members) => members.iter().all(|(name, value)| name != "<<" && fits(name) && fits_yaml(value)),
+        _ => true,
+    }
+}
+
+/// Values of a built-in type's schema, in the form in which Go keeps them.
+fn typed(schema: &'static Schema, depth: u32) -> BoxedStrategy<Value> {
+    match &schema.resolve().shape {
+        Shape::Object(object) => {
+            let fields: Vec<&'static Field> = object.fields.iter().filter(|f| is_in_message(object, f)).collect();
+            let members: Vec<_> = fields
+                .into_iter()
+                .filter(|_| depth > 0)
+                .map(|field| {
+                    let value = typed(&field.schema, depth - 1);
+                    prop::option::weighted(0.35, value).prop_map(|v| v.map(|v| (field.name.to_string(), v)))
+                })
+                .collect();
+            members.prop_map(|members| self::object(members.into_iter().flatten().collect())).boxed()
+        }
+        Shape::Map(values) => {
+            let values: &'static Schema = Box::leak(Box::new((**values).clone()));
+            // A list without items as a map's value is lost on the way: it is an empty message.
+            let value = typed(values, depth).prop_filter("items", |v| v.as_array() != Some(&[]));
+            prop::collection::vec(("[a-z]{1,8}", value), 0..3).prop_map(self::object).boxed()
+        }
+        Shape::List(items) => {
+            let items: &'static Schema = Box::leak(Box::new((**items).clone()));
+            prop::collection::vec(typed(items, depth), 0..3).prop_map(|v| Value::Array(Arc::new(v))).boxed()
+        }
+        Shape::String(StringFormat::Plain) => "[ -~é]{0,12}".prop_map(Value::from).boxed(),
+        Shape::String(StringFormat::Byte) => select(vec!["AA==", "aGk=", "AgQ="]).prop_map(Value::from).boxed(),
+        Shape::String(StringFormat::Time) => {
+            select(vec!["2026-11-27T23:08:00Z", "1969-12-31T00:00:00Z"]).prop_map(Value::from).boxed()
+        }
+        Shape::String(StringFormat::MicroTime) => Just(Value::from("2026-11-27T23:08:00.000123Z")).boxed(),
+        Shape::String(StringFormat::Duration) => select(vec!["0s", "1h30m0s"]).prop_map(Value::from).boxed(),
+        Shape::Integer(IntFormat::Int32) => any::<i32>().prop_map(Value::from).boxed(),
+        Shape::Integer(IntFormat::Int64) => any::<i64>().prop_map(Value::from).boxed(),
+        Shape::Integer(_) => (0i64..200).prop_map(Value::Int).boxed(),
+        Shape::Number => (-100i64..100).prop_map(|i| Value::Float(i as f64 + 0.5)).boxed(),
+        Shape::Boolean => any::<bool>().prop_map(Value::Bool).boxed(),
+        Shape::IntOrString => {
+            prop_oneof![any::<i32>().prop_map(Value::from), "[a-z%0-9]{0,5}".prop_map(Value::from)].boxed()
+        }
+        Shape::Quantity => select(vec!["0", "100m", "1Gi", "1536Mi", "2k"]).prop_map(Value::from).boxed(),
+        Shape::SchemaOr(ShortForm::Bool) => any::<bool>().prop_map(Value::Bool).boxed(),
+        Shape::SchemaOr(_) => Just(self::object(vec![("type".into(), "string".into())])).boxed(),
+        // Raw JSON; the one message without fields is an empty object.
+        Shape::Any | Shape::Ref(_) => Just(Value::object()).boxed(),
+    }
+}
+
+/// apiVersion and kind are in the envelope, not in the message.
+fn is_in_message(object: &schema::Object, field: &Field) -> bool {
+    field.proto.is_some() || !(object.embedded.is_empty() || matches!(field.name.as_str(), "apiVersion" | "kind"))
+}
+
+fn message() -> impl Strategy<Value = (TypeId, Value)> {
+    let ids: Vec<TypeId> = builtin::definitions().filter(|id| protobuf::has_message(*id)).collect();
+    select(ids).prop_flat_map(|id| typed(builtin::schema(id), 5).prop_map(move |value| (id, value)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn json_is_read_as_it_was_written(value in value()) {
+        prop_assert_eq!(json::decode(&json::encode(&value)), Ok(value.clone()));
+        prop_assert_eq!(json::decode(&json::encode_pretty(&value)), Ok(value.clone()));
+    }
+
+    #[test]
+    fn yaml_is_read_as_it_was_written(value in value().prop_filter("in YAML's characters", fits_yaml)) {
+        let text = yaml::encode(&value);
+        prop_assert_eq!(yaml::decode(&text), Ok(value.clone()), "{}", String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = json::decode_strict(&bytes);
+        let _ = json::scan::metadata(&bytes);
+        let _ = yaml::decode_strict(&bytes);
+        let _ = protobuf::decode(&bytes);
+        let enveloped = [&b"k8s\0\x0a\x09\x0a\x02v1\x12\x03Pod"[..], &bytes].concat();
+        let _ = protobuf::decode(&enveloped);
+    }
+
+    #[test]
+    fn json_like_texts_are_read_or_refused_as_serde_json_does(text in r#"[\[\]{},:"\\0-9eE.+\-truefalsn a-c]{0,24}"#) {
+        let ours = json::decode(text.as_bytes());
+        let theirs = serde_json::from_str::<serde_json::Value>(&text);
+        prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?} {:?}", ours, theirs);
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written((id, value) in message()) {
+        let (value, unknown) = schema::decode(builtin::schema(id), value).expect("of its type");
+        prop_assert!(unknown.is_empty());
+        let mut bytes = Vec::new();
+        protobuf::encode_raw(id, &value, &mut bytes).expect("encodes");
+        let again = protobuf::decode_raw(id, &bytes).expect("decodes");
+        let (want, got) = (json::encode_pretty(&value), json::encode_pretty(&again));
+        prop_assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(&want), "{}", builtin::name(id));
+        let mut twice = Vec::new();
+        protobuf::encode_raw(id, &again, &mut twice).expect("encodes");
+        prop_assert_eq!(bytes, twice);
+    }
+}
