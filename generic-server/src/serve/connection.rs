@@ -6,6 +6,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::CertificateDer;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -22,9 +23,10 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
 /// HTTP/1.1 closes a connection that was idle for so long. It is also the limit for a request's headers, and Go's clients
 /// keep idle connections for 90 s: a shorter one would have them find the connection closed under a new request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
-/// HTTP/2 asks a silent client whether it is there, and waits so long for the answer.
-const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// The kernel asks a silent client whether it is there, so often, until it has not answered so many times (Go: the same).
+/// HTTP/2's own pings would do it too, but at ten thousand connections they cost a few hundred wake-ups a second.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_RETRIES: u32 = 9;
 /// What a client may send on one stream before we have read it: most request bodies in one go.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// And on all streams of a connection: enough to keep them busy, little enough for ten thousand connections.
@@ -141,6 +143,11 @@ where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     stream.set_nodelay(true)?;
+    let keep_alive = TcpKeepalive::new()
+        .with_time(KEEP_ALIVE_EVERY)
+        .with_interval(KEEP_ALIVE_EVERY)
+        .with_retries(KEEP_ALIVE_RETRIES);
+    SockRef::from(&stream).set_tcp_keepalive(&keep_alive)?;
     let local = stream.local_addr()?;
     let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     // Boxed: its state is large and of no use to the connection afterwards.
@@ -202,9 +209,7 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(STREAM_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(MAX_HEADER_BYTES as u32)
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_TIMEOUT);
+        .max_header_list_size(MAX_HEADER_BYTES as u32);
     let signal = Arc::clone(&go_away);
     let service = service_fn(move |request| {
         let (server, peer, signal) = (Arc::clone(&server), peer.clone(), Arc::clone(&signal));
