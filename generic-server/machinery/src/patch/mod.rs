@@ -5,6 +5,7 @@
 
 mod budget;
 mod gofmt;
+mod status;
 #[cfg(test)]
 mod testing;
 
@@ -21,7 +22,7 @@ pub enum PatchError {
     /// 400 `BadRequest` with this message.
     #[error("{0}")]
     BadRequest(String),
-    /// 422 `Invalid` with [`PatchError::UNPROCESSABLE`] as its message and empty details: upstream keeps the cause to
+    /// 422 `Invalid` with a general message and empty details: upstream keeps the cause to
     /// itself. The text here is for logs.
     #[error("{0}")]
     Unprocessable(String),
@@ -42,9 +43,6 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The message that goes with [`PatchError::Unprocessable`].
-    pub const UNPROCESSABLE: &str = "the server rejected our request due to an error in our request";
-
     /// The HTTP status code.
     pub fn code(&self) -> u16 {
         match self {

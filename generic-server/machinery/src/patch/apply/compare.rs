@@ -71,6 +71,10 @@ impl Part {
 }
 
 impl Found {
+    fn is_empty(&self) -> bool {
+        [&self.removed, &self.modified, &self.added].iter().all(|p| !p.member && p.below.is_empty())
+    }
+
     fn push(&mut self, key: &Key<'_>, inner: Found) {
         self.removed.push(key, inner.removed);
         self.modified.push(key, inner.modified);
@@ -145,10 +149,11 @@ impl Walk {
         {
             return Found::default();
         }
-        let (before, after) = (ty.atom(old), ty.atom(new));
+        let after = ty.atom(new.or(old));
+        let before = if ty.is_open() { ty.atom(old) } else { after };
         let mut found = Found::default();
         let leaf = match (old, new) {
-            (_, None) => self.atom(old, new, before, &mut found),
+            (_, None) => self.atom(old, new, after, &mut found),
             (Some(_), Some(_)) if !before.same_kind(&after) => {
                 // The value changed its kind: it is read both ways.
                 let mut other = Found::default();
@@ -223,15 +228,16 @@ impl Walk {
     }
 
     fn items(&mut self, old: &[Value], new: &[Value], list: &ListAtom<'_>, found: &mut Found) {
-        let (Some(a), Some(b)) = (self.keys(old, list), self.keys(new, list)) else { return };
-        // The usual update leaves a list's items where they are.
-        if a == b && all_distinct(&a) {
-            for ((key, x), y) in a.into_iter().zip(old).zip(new) {
-                let inner = self.value(Some(x), Some(y), list.items);
-                found.push(&Key::Item(key), inner);
+        if old.len() == new.len() {
+            if old.iter().zip(new).all(|(a, b)| equal(a, b)) {
+                return;
             }
-            return;
+            // The usual update leaves a list's items where they are.
+            if new.len() <= FEW && old.iter().zip(new).all(|(a, b)| same_item(list, a, b)) && all_distinct(list, new) {
+                return self.paired(old, new, list, found);
+            }
         }
+        let (Some(a), Some(b)) = (self.keys(old, list), self.keys(new, list)) else { return };
         let mut groups: Vec<(Str, Vec<&Value>, Vec<&Value>)> = Vec::with_capacity(a.len().max(b.len()));
         let mut places: HashMap<Str, usize> = HashMap::with_capacity(a.len().max(b.len()));
         for (is_new, keys, items) in [(false, a, old), (true, b, new)] {
@@ -247,6 +253,20 @@ impl Walk {
         for (key, before, after) in groups {
             let inner = self.group(&before, &after, list);
             found.push(&Key::Item(key), inner);
+        }
+    }
+
+    /// Compares lists whose items stand in the same places.
+    fn paired(&mut self, old: &[Value], new: &[Value], list: &ListAtom<'_>, found: &mut Found) {
+        for (i, (a, b)) in old.iter().zip(new).enumerate() {
+            let inner = self.value(Some(a), Some(b), list.items);
+            if inner.is_empty() {
+                continue;
+            }
+            match item_key(list, i, b) {
+                Ok(key) => found.push(&Key::Item(key), inner),
+                Err(e) => drop(self.error.get_or_insert(format!("element {i}: {e}"))),
+            }
         }
     }
 
@@ -290,11 +310,21 @@ impl Walk {
     }
 }
 
-fn all_distinct(keys: &[Str]) -> bool {
-    if keys.len() <= 16 {
-        return keys.iter().enumerate().all(|(i, k)| !keys[..i].contains(k));
+/// Lists up to this length are compared item with item before their keys are written out.
+const FEW: usize = 16;
+
+/// Whether two items have the same key, as far as can be told without defaults.
+fn same_item(list: &ListAtom<'_>, a: &Value, b: &Value) -> bool {
+    match list.list_type {
+        ListType::Atomic => false,
+        ListType::Set => a == b,
+        ListType::Map(names) => match (a, b) {
+            (Value::Object(a), Value::Object(b)) => names.iter().all(|n| a.get(n).is_some_and(|v| b.get(n) == Some(v))),
+            _ => false,
+        },
     }
-    let mut sorted: Vec<&Str> = keys.iter().collect();
-    sorted.sort_unstable();
-    sorted.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+fn all_distinct(list: &ListAtom<'_>, items: &[Value]) -> bool {
+    items.iter().enumerate().all(|(i, a)| !items[..i].iter().any(|b| same_item(list, a, b)))
 }

@@ -34,6 +34,11 @@ impl FieldSet {
         set
     }
 
+    /// Takes `fieldsV1` as it is: for what this server has written or checked itself.
+    pub(super) fn trusted(fields: &Value) -> Self {
+        FieldSet(fields.as_object().cloned().unwrap_or_default())
+    }
+
     /// Reads `fieldsV1`. Elements of unknown kinds are dropped; malformed ones are an error.
     pub fn from_value(fields: &Value) -> Result<Self, String> {
         match fields {
@@ -107,8 +112,10 @@ impl FieldSet {
     }
 }
 
+/// `{}`, shared by all: most nodes are leaves.
 pub(super) fn leaf() -> Value {
-    Value::object()
+    static LEAF: std::sync::LazyLock<Map> = std::sync::LazyLock::new(Map::new);
+    Value::Object(LEAF.clone())
 }
 
 /// Whether a node's field itself is in the set.

@@ -102,7 +102,7 @@ impl Entry {
         Value::Object(Map::from_entries(members))
     }
 
-    fn from_value(index: usize, value: &Value) -> Result<Self, String> {
+    fn from_value(index: usize, value: &Value, trusted: bool) -> Result<Self, String> {
         let text = |key: &str| value.get(key).and_then(Value::as_shared_str).cloned().unwrap_or_default();
         let operation = match text("operation").as_str() {
             "Apply" => Operation::Apply,
@@ -118,8 +118,13 @@ impl Entry {
             "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
             other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
         }
-        let set = FieldSet::from_value(value.get("fieldsV1").unwrap_or(&Value::Null))
-            .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?;
+        let fields = value.get("fieldsV1").unwrap_or(&Value::Null);
+        let set = if trusted {
+            FieldSet::trusted(fields)
+        } else {
+            FieldSet::from_value(fields)
+                .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?
+        };
         let time = value.get("time").and_then(Value::as_shared_str).cloned();
         Ok(Entry { manager: text("manager"), operation, subresource: text("subresource"), version, time, set })
     }
@@ -134,11 +139,20 @@ fn seconds(time: &str) -> Option<i64> {
 pub(super) struct Managers(pub(super) Vec<Entry>);
 
 impl Managers {
-    /// Reads `managedFields`. Of entries of one manager the last wins.
+    /// Reads `managedFields` that a client sent. Of entries of one manager the last wins.
     pub(super) fn decode(fields: Option<&Value>) -> Result<Self, String> {
+        Self::read(fields, false)
+    }
+
+    /// Reads the `managedFields` of a stored object: their sets have been through [`Managers::decode`].
+    pub(super) fn stored(fields: Option<&Value>) -> Result<Self, String> {
+        Self::read(fields, true)
+    }
+
+    fn read(fields: Option<&Value>, trusted: bool) -> Result<Self, String> {
         let mut managers = Managers::default();
         for (i, value) in fields.and_then(Value::as_array).unwrap_or_default().iter().enumerate() {
-            let entry = Entry::from_value(i, value)?;
+            let entry = Entry::from_value(i, value, trusted)?;
             match managers.0.iter_mut().find(|e| e.same_manager(&entry)) {
                 Some(before) => *before = entry,
                 None => managers.0.push(entry),

@@ -163,7 +163,7 @@ pub fn apply(
     }
     let zero = types::zero(schema);
     let live = live.unwrap_or(&zero);
-    let managers = Managers::decode(live.at(&["metadata", "managedFields"]))
+    let managers = Managers::stored(live.at(&["metadata", "managedFields"]))
         .map_err(|e| ApplyError::Internal(format!("failed to decode managed fields: {e}")))?;
     let bare = without_managers(live);
     validate::validate(config, Type::root(schema), false).map_err(|e| {
@@ -264,18 +264,22 @@ pub fn track_update(old: Option<&Value>, new: &mut Value, schema: &Schema, write
         if old.is_some() {
             return;
         }
-        return track(old, new, schema, write, Managers::default(), live);
+        return track(old, new, schema, write, Managers::default(), live, false);
     }
     let own = if write.subresource.is_empty() && wanted.as_ref() != live {
         wanted.as_ref().and_then(|w| Managers::decode(Some(w)).ok()).filter(|m| !m.0.is_empty())
     } else {
         None
     };
-    let managers = own.unwrap_or_else(|| Managers::decode(live).unwrap_or_default());
-    if managers.0.is_empty() && old.is_some() {
-        return;
+    match (own, old) {
+        (Some(managers), _) => track(old, new, schema, write, managers, live, false),
+        (None, old) => {
+            let managers = Managers::stored(live).unwrap_or_default();
+            if old.is_none() || !managers.0.is_empty() {
+                track(old, new, schema, write, managers, live, true);
+            }
+        }
     }
-    track(old, new, schema, write, managers, live);
 }
 
 fn track(
@@ -285,6 +289,7 @@ fn track(
     write: &Write<'_>,
     mut managers: Managers,
     live: Option<&Value>,
+    as_stored: bool,
 ) {
     let version = write.kind.api_version();
     let updater = Updater { schema, version: &version, versions: write.versions, reset: write.reset };
@@ -297,15 +302,23 @@ fn track(
         time: None,
         set: FieldSet::new(),
     };
+    let keep = |new: &mut Value| {
+        if let Some(live) = live {
+            new.set(&["metadata", "managedFields"], live.clone());
+        }
+    };
+    if as_stored && old.is_some() && updater.is_same(&bare, new) {
+        return keep(new);
+    }
     let fits = !is_custom(schema)
         || (validate::validate(new, updater.ty(), true).is_ok()
             && validate::validate(&bare, updater.ty(), true).is_ok());
     if fits && record_update(&updater, &bare, new, &mut managers, entry, write.now).is_ok() {
         managers.cap();
         set_managers(new, managers);
-    } else if let Some(live) = live {
+    } else {
         // What does not fit its type cannot be followed: the managers stay as they were.
-        new.set(&["metadata", "managedFields"], live.clone());
+        keep(new);
     }
 }
 

@@ -75,6 +75,17 @@ impl<'s> Type<'s> {
         Type { kind, preserve: false }
     }
 
+    /// Whether [`Type::atom`] goes by the value.
+    pub(super) fn is_open(self) -> bool {
+        match self.kind {
+            Kind::Text => false,
+            Kind::Untyped | Kind::Deduced => true,
+            Kind::Schema(schema) | Kind::Whole(schema) => {
+                matches!(schema.resolve().shape, Shape::Any | Shape::SchemaOr(_) | Shape::Ref(_))
+            }
+        }
+    }
+
     /// How to handle `value` here. Types that allow several kinds go by the value; null and no value count as a map then.
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'s> {
         let (schema, whole) = match self.kind {

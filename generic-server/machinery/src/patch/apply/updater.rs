@@ -153,6 +153,11 @@ impl<'a> Updater<'a> {
         Ok(Some(found.map(|s| self.reset.filter(s))))
     }
 
+    /// Whether nothing differs between two objects, as far as fields are concerned.
+    pub(super) fn is_same(&self, old: &Value, new: &Value) -> bool {
+        super::compare::equal(old, new)
+    }
+
     /// The managers after `new` has replaced `old`, and what the one who did it now owns by it.
     pub(super) fn replaced(&self, old: &Value, new: &Value, managers: &mut Managers) -> Result<FieldSet, Failure> {
         self.reconcile(managers);
