@@ -99,3 +99,19 @@ fn a_port_in_use_and_a_folder_that_cannot_be_used_are_one_line() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "Error: file/pki: Not a directory\n");
 }
+
+#[test]
+fn a_second_server_on_the_same_folder_is_refused_in_one_line_and_harms_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut first, _) = start(folder.path(), &["--secure-port=0"]);
+    let second = run(folder.path(), &["--secure-port=0"]);
+    assert_eq!(second.status.code(), Some(1));
+    let errors: Vec<_> = text(&second.stderr).lines().filter(|line| line.starts_with("Error: ")).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("Error: cannot open the store in data/store: "), "{errors:?}");
+    terminate(&first);
+    assert_eq!(first.wait().expect("ends").code(), Some(0));
+    let (mut again, _) = start(folder.path(), &["--secure-port=0"]);
+    terminate(&again);
+    assert_eq!(again.wait().expect("ends").code(), Some(0));
+}

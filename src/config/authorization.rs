@@ -51,6 +51,7 @@ pub struct Authorization {
 impl Authorization {
     pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
         let names = flags.list("authorization-mode");
+        let file = findings.file(flags, "authorization-config");
         let mut modes = Vec::new();
         for name in &names {
             match AuthorizationMode::ALL.iter().find(|(known, _)| known == name) {
@@ -65,7 +66,14 @@ impl Authorization {
                 }
             }
         }
-        if names.is_empty() {
+        if file.is_some() {
+            if !names.is_empty() {
+                findings.error("--authorization-config can not be specified when --authorization-mode is defined");
+            }
+            // What the file allows is not known: nothing is, rather than everything.
+            findings.warn("--authorization-config is not read yet: everyone but system:masters is refused");
+            modes = vec![AuthorizationMode::AlwaysDeny];
+        } else if names.is_empty() {
             modes.push(AuthorizationMode::AlwaysAllow);
             if flags.is_given("authorization-mode") {
                 findings.error("at least one authorization-mode must be passed");

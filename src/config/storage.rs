@@ -47,6 +47,10 @@ impl Storage {
             );
         }
         check_overrides(flags, findings);
+        if !flags.text("encryption-provider-config").is_empty() {
+            // Going on would write in the clear what the operator wants encrypted.
+            findings.error("--encryption-provider-config: encryption at rest is not part of this version");
+        }
         let media_type = flags.text("storage-media-type");
         let known = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", ""];
         if !known.contains(&media_type.as_str()) {

@@ -78,7 +78,8 @@ fn flags_become_the_configuration() {
     assert!(config.features.is_on("SidecarContainers") && !config.features.is_on("NoSuchFeature"));
     assert_eq!((config.logging.verbosity, config.logging.modules.get("storage")), (4, Some(&6)));
     assert_eq!(config.logging.format, LogFormat::Json);
-    assert_eq!(config.without_effect, ["feature-gates", "profiling"]);
+    assert!(config.without_effect.contains(&"feature-gates") && config.without_effect.contains(&"profiling"));
+    assert!(!config.without_effect.contains(&"secure-port"));
 }
 
 #[test]
@@ -118,6 +119,14 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
     );
     check(&["--event-ttl=0s"], "--event-ttl must be positive");
+    check(
+        &["--encryption-provider-config=/etc/keys.yaml"],
+        "--encryption-provider-config: encryption at rest is not part of this version",
+    );
+    check(
+        &["--authorization-config=/dev/null", "--authorization-mode=AlwaysAllow"],
+        "--authorization-config can not be specified when --authorization-mode is defined",
+    );
     check(&["--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: invalid CIDR address: 10.0.0.0");
     check(&["--service-cluster-ip-range=10.0.0.0/31"], "--service-cluster-ip-range: 10.0.0.0/31 is too small");
     check(
@@ -151,6 +160,13 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         &["--event-ttl=0s", "--request-timeout=-1s"],
         "[--request-timeout can not be negative value, --event-ttl must be positive]",
     );
+}
+
+#[test]
+fn an_authorization_file_that_is_not_read_allows_nothing() {
+    let config = configure(&["--authorization-config=/dev/null"]).expect("is valid");
+    assert_eq!(config.authorization.modes, [AuthorizationMode::AlwaysDeny]);
+    assert_eq!(config.warnings.len(), 1);
 }
 
 #[test]
