@@ -79,6 +79,9 @@ pub async fn read_object(
     let (value, mut problems) = expected.parse(&bytes, media, validation)?;
     let value = expected.check_kind(value, &bytes)?;
     let value = conform(row, kind, value, &mut problems).map_err(|e| expected.unhandled(&e))?;
+    if !problems.is_empty() && row.built_in && matches!(media, Media::Json) {
+        problems = in_order_of_text(&bytes, row, kind);
+    }
     report(&expected, validation, problems, warnings)?;
     Ok(value)
 }
@@ -258,6 +261,14 @@ pub fn conform(
         row.strategy.default(&mut value);
     }
     Ok(value)
+}
+
+/// What a strict reader minds in a document of a built-in type, in the order in which it was written.
+fn in_order_of_text(bytes: &[u8], row: &Resource, kind: (&str, &str, &str)) -> Vec<String> {
+    let own = kind.2 == row.kind;
+    let shape = if own { Some(&*row.schema) } else { builtin::schema_of(kind.0, kind.1, kind.2) };
+    let findings = shape.and_then(|shape| json::strict_findings(bytes, shape).ok());
+    findings.unwrap_or_default().iter().map(ToString::to_string).collect()
 }
 
 fn unknown_field(path: &str) -> String {

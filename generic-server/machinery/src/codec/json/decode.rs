@@ -20,19 +20,16 @@ pub fn decode(bytes: &[u8]) -> Result<Value, JsonError> {
     Parser::new(bytes, None).document()
 }
 
-/// Reads one JSON text, and names its duplicate members as upstream does, in the order of the text: `metadata.name`,
-/// `spec.containers[0].image` (for `duplicate field "metadata.name"`). No more than 100 are named.
+/// Reads one JSON text, and tells which members an object has twice, in upstream's words and in the order of the text:
+/// `duplicate field "spec.containers[0].image"`. No more than 100 are told.
 pub fn decode_strict(bytes: &[u8]) -> Result<(Value, Vec<String>), JsonError> {
     let mut parser = Parser::new(bytes, None);
     let value = parser.document()?;
     if !parser.has_duplicates {
         return Ok((value, Vec::new()));
     }
-    let findings = findings(bytes, Strict::new(None))?;
-    let names = findings.into_iter().map(|finding| match finding {
-        Finding::Duplicate(path) | Finding::Unknown(path) => path,
-    });
-    Ok((value, names.collect()))
+    let texts = findings(bytes, Strict::new(None))?.iter().map(ToString::to_string).collect();
+    Ok((value, texts))
 }
 
 /// What a strict reader of a built-in type minds in a text, in its order; no more than 100. It reads the text once more:
@@ -353,8 +350,9 @@ mod tests {
             (r#"{"a":[0,{"b":[[1],[2,{"c":1,"c":2,"c":3}]]}]}"#, &["a[1].b[1][1].c"]),
             (r#"[{"a":1,"a":2},{"a":1,"a":2}]"#, &["[0].a", "[1].a"]),
         ] {
-            let (value, names) = decode_strict(text.as_bytes()).expect(text);
-            assert_eq!(names, want, "{text}");
+            let (value, texts) = decode_strict(text.as_bytes()).expect(text);
+            let want: Vec<String> = want.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+            assert_eq!(texts, want, "{text}");
             assert_eq!(Ok(value), decode(text.as_bytes()));
         }
     }
