@@ -2,7 +2,8 @@
 //! objects.
 
 use super::{Schema, Shape, builtin, decode};
-use crate::meta::{FieldError, GroupVersion, names};
+use crate::meta::validation::validate_object_meta;
+use crate::meta::{FieldError, GroupVersion, Meta, names};
 use crate::value::Path;
 use crate::{Map, Value};
 
@@ -49,7 +50,7 @@ fn embeds(schema: &Schema) -> bool {
         }
 }
 
-fn coerce(
+pub(super) fn coerce(
     schema: &Schema,
     embedded: bool,
     value: &mut Value,
@@ -92,7 +93,8 @@ pub(super) fn object_meta() -> &'static Schema {
     builtin::schema(id)
 }
 
-fn own_metadata(members: &mut Map, at: &Path<'_>, unknown: &mut Vec<String>) -> Result<(), FieldError> {
+/// Decodes the metadata of one resource in place.
+pub(super) fn own_metadata(members: &mut Map, at: &Path<'_>, unknown: &mut Vec<String>) -> Result<(), FieldError> {
     for name in ["apiVersion", "kind"] {
         if let Some(value) = members.get(name).filter(|v| v.as_str().is_none()) {
             return Err(FieldError::invalid(at.field(name), value, "must be a string"));
@@ -109,57 +111,40 @@ fn own_metadata(members: &mut Map, at: &Path<'_>, unknown: &mut Vec<String>) -> 
     Ok(())
 }
 
-/// What is wrong with the embedded resources of a custom resource. `object_meta` checks an object's metadata, of which it
-/// is told whether it stands in a namespace (ValidateObjectMeta with names that are path segments); metadata without a name
-/// is given one, which is not shown.
-pub fn validate_embedded(
-    schema: &Schema,
-    value: &Value,
-    at: &Path<'_>,
-    object_meta: &dyn Fn(&Value, bool, &Path<'_>) -> Vec<FieldError>,
-) -> Vec<FieldError> {
+/// What is wrong with the embedded resources of a custom resource: each needs an apiVersion and a kind, and metadata that
+/// would do for an object (whose name may be missing). The resource itself is checked as every object is.
+pub fn validate_embedded(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if embeds(schema) {
-        // The resource itself is checked as every object is.
-        check(schema, false, value, at, object_meta, &mut errors);
+        check(schema, value, at, &mut errors);
     }
     errors
 }
 
-type MetaCheck<'a> = &'a dyn Fn(&Value, bool, &Path<'_>) -> Vec<FieldError>;
-
-fn check(
-    schema: &Schema,
-    embedded: bool,
-    value: &Value,
-    at: &Path<'_>,
-    object_meta: MetaCheck<'_>,
-    errors: &mut Vec<FieldError>,
-) {
+fn check(schema: &Schema, value: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(members) => {
-            if embedded {
-                check_resource(members, at, object_meta, errors);
+            if schema.embedded_resource {
+                errors.extend(check_resource(members, at));
             }
             for (name, value) in members {
                 match child(schema, name) {
-                    Some((s, true)) => check(s, s.embedded_resource, value, &at.field(name), object_meta, errors),
-                    Some((s, false)) => check(s, s.embedded_resource, value, &at.key(name), object_meta, errors),
+                    Some((schema, true)) => check(schema, value, &at.field(name), errors),
+                    Some((schema, false)) => check(schema, value, &at.key(name), errors),
                     None => {}
                 }
             }
         }
         Value::Array(array) => {
             let Some(items) = items(schema) else { return };
-            for (i, item) in array.iter().enumerate() {
-                check(items, items.embedded_resource, item, &at.index(i), object_meta, errors);
-            }
+            array.iter().enumerate().for_each(|(i, item)| check(items, item, &at.index(i), errors));
         }
         _ => {}
     }
 }
 
-fn check_resource(members: &Map, at: &Path<'_>, object_meta: MetaCheck<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn check_resource(members: &Map, at: &Path<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     match members.get("apiVersion") {
         None => errors.push(FieldError::required(at.field("apiVersion"), "")),
         Some(value) => errors.extend(api_version(value, &at.field("apiVersion"))),
@@ -171,11 +156,13 @@ fn check_resource(members: &Map, at: &Path<'_>, object_meta: MetaCheck<'_>, erro
     if let Some(metadata) = members.get("metadata").filter(|m| !m.is_null()) {
         let mut metadata = metadata.clone();
         if metadata.str_at(&["name"]).is_none_or(str::is_empty) && metadata.as_object().is_some() {
-            metadata.set(&["name"], "fakename");
+            metadata.set(&["name"], "fakename"); // a name may be missing, and this one is never shown
         }
         let namespaced = metadata.str_at(&["namespace"]).is_some_and(|n| !n.is_empty());
-        errors.extend(object_meta(&metadata, namespaced, &at.field("metadata")));
+        let path = at.field("metadata");
+        errors.extend(validate_object_meta(Meta::new(&metadata), namespaced, names::name_is_path_segment, &path));
     }
+    errors
 }
 
 fn api_version(value: &Value, at: &Path<'_>) -> Option<FieldError> {

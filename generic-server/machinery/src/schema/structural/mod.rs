@@ -1,6 +1,17 @@
 //! Structural schemas: a CRD version's `openAPIV3Schema` as a [`Schema`].
 
+mod check;
+mod defaults;
+mod field_path;
+mod internal;
+mod invariants;
+mod rules;
+
 use std::sync::Arc;
+
+pub use self::check::{CheckOptions, Checked, RuleCheck, check};
+pub use self::field_path::resolve_path;
+pub use self::internal::{internal_text, rule_text};
 
 use super::{Field, IntFormat, ListType, Object, Pattern, Schema, Shape, StringFormat, Validation};
 use crate::{Str, Value};
@@ -143,19 +154,4 @@ fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Valida
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::json;
-
-    #[test]
-    fn plain_nodes_stay_plain() {
-        let text = br#"{"type":"object","properties":{"a":{"type":"string","description":"d"},"b":{"x-kubernetes-int-or-string":true,"maximum":3}}}"#;
-        let schema = parse(&json::decode(text).expect("JSON"));
-        let object = schema.as_object().expect("an object");
-        let a = object.field("a").expect("a");
-        assert!(a.schema.validation.is_none() && matches!(a.schema.shape, Shape::String(_)));
-        let b = object.field("b").expect("b");
-        assert!(matches!(b.schema.shape, Shape::IntOrString));
-        assert_eq!(b.schema.validation.as_ref().and_then(|v| v.maximum), Some(3.0));
-    }
-}
+mod tests;

@@ -23,40 +23,47 @@ pub use self::formats::is_known_format;
 ///
 /// Differs: after a thousand errors no more are looked for.
 pub fn validate(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<FieldError> {
-    Walk { at }.value(schema, value, None, &Path::ROOT).into_errors()
+    Walk { at, of_default: false }.value(schema, value, None, &Path::ROOT).into_errors()
+}
+
+/// As [`validate`], for a default in a schema: upstream lets any value stand for an integer or string there.
+pub(super) fn validate_default(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<FieldError> {
+    Walk { at, of_default: true }.value(schema, value, None, &Path::ROOT).into_errors()
 }
 
 /// As [`validate`], for an update: what was wrong before and is unchanged is let pass (KEP-4008, ratcheting). Old and new
 /// items of lists correspond by index, those of `x-kubernetes-list-type: map` by key, those of sets and atomic lists not at all.
 pub fn validate_update(schema: &Schema, old: &Value, new: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let old = Old { value: old, schema };
-    Walk { at }.ratcheted(schema, new, Some(old), &Path::ROOT).into_errors()
+    Walk { at, of_default: false }.ratcheted(schema, new, Some(old), &Path::ROOT).into_errors()
 }
 
 /// One validation of one value.
 struct Walk<'w> {
     at: &'w Path<'w>,
-}
-
-/// The types that a node allows, as written.
-fn types(schema: &Schema) -> &'static [&'static str] {
-    let implied: &[&str] = match &schema.shape {
-        Shape::IntOrString => return &["integer", "string"],
-        Shape::Any | Shape::Ref(_) | Shape::Quantity | Shape::SchemaOr(_) => &[],
-        Shape::Object(_) | Shape::Map(_) => &["object"],
-        Shape::List(_) => &["array"],
-        Shape::String(_) => &["string"],
-        Shape::Integer(_) => &["integer"],
-        Shape::Number => &["number"],
-        Shape::Boolean => &["boolean"],
-    };
-    match &schema.validation {
-        Some(v) if v.type_name.is_empty() => &[],
-        _ => implied,
-    }
+    of_default: bool,
 }
 
 impl Walk<'_> {
+    /// The types that a node allows, as written.
+    fn allowed(&self, schema: &Schema) -> &'static [&'static str] {
+        let implied: &[&str] = match &schema.shape {
+            Shape::IntOrString if self.of_default => return &[],
+            Shape::IntOrString => return &["integer", "string"],
+            Shape::Any | Shape::Ref(_) | Shape::Quantity | Shape::SchemaOr(_) => &[],
+            Shape::Object(_) | Shape::Map(_) => &["object"],
+            Shape::List(_) => &["array"],
+            Shape::String(_) => &["string"],
+            Shape::Integer(_) => &["integer"],
+            Shape::Number => &["number"],
+            Shape::Boolean => &["boolean"],
+        };
+        match &schema.validation {
+            Some(v) if v.type_name.is_empty() => &[],
+            _ => implied,
+        }
+    }
+
     /// A child (member or item) with the old value that corresponds to it: errors of an unchanged value count as warnings.
     fn ratcheted(&self, schema: &Schema, value: &Value, old: Option<Old<'_>>, path: &Path<'_>) -> Outcome {
         let mut outcome = self.value(schema, value, old, path);
@@ -78,7 +85,7 @@ impl Walk<'_> {
             return outcome;
         }
         let format = validation.and_then(|v| v.format.as_deref());
-        if !types(schema).is_empty() || format.is_some() {
+        if !self.allowed(schema).is_empty() || format.is_some() {
             outcome.merge(self.types(schema, value, path));
             outcome.matched();
         }
@@ -136,7 +143,7 @@ impl Walk<'_> {
     }
 
     fn types(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> Outcome {
-        let allowed = types(schema);
+        let allowed = self.allowed(schema);
         let format = schema.validation.as_deref().and_then(|v| v.format.as_deref()).filter(|f| is_known_format(f));
         let mismatch = |wanted: &str, found: &str| {
             let what = format!("must be of type {wanted}: {}", crate::meta::go_text::quote(found));

@@ -1,7 +1,7 @@
 //! Numbers: the range of their type and format, `minimum`, `maximum`, `multipleOf`.
 
+use super::Walk;
 use super::result::{Fault, Outcome};
-use super::{Walk, types};
 use crate::Value;
 use crate::meta::{FieldErrorKind, go_text};
 use crate::schema::Schema;
@@ -37,7 +37,7 @@ fn in_range(number: &Value, type_name: &str, format: &str) -> bool {
 pub(super) fn check(walk: &Walk<'_>, schema: &Schema, value: &Value, path: &Path<'_>) -> Outcome {
     let validation = schema.validation.as_deref();
     let format = validation.and_then(|v| v.format.as_deref()).unwrap_or_default();
-    let type_name = match types(schema) {
+    let type_name = match walk.allowed(schema) {
         [one] => *one,
         _ => "",
     };

@@ -1,0 +1,121 @@
+//! Whether a CRD's schema may be used.
+
+use super::{defaults, internal, invariants, parse, rules};
+use crate::Value;
+use crate::meta::{BadValue, FieldError};
+use crate::value::Path;
+
+pub use super::defaults::RuleCheck;
+
+/// What a check takes into account.
+#[derive(Clone, Copy, Default)]
+pub struct CheckOptions<'a> {
+    /// The version has a status subresource, which leaves the root few members.
+    pub status_subresource: bool,
+    /// Checks the CEL rules of a node on a default.
+    pub default_rules: Option<RuleCheck<'a>>,
+}
+
+/// What is wrong with a schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The errors, in upstream's order; those of CEL rules' expressions come after them.
+    pub errors: Vec<FieldError>,
+    /// The schema is structural and its defaults are sound, so that rules' expressions can be checked.
+    pub sound: bool,
+}
+
+/// Checks an `openAPIV3Schema` (decoded as JSONSchemaProps) that stands at `at`: structure, defaults, what JSON Schema has and
+/// CRDs have not, list and map types, the outside of CEL rules.
+pub fn check(props: &Value, at: &Path<'_>, options: CheckOptions<'_>) -> Checked {
+    let mut errors = Vec::new();
+    if options.status_subresource {
+        errors.extend(root_beside_status(props, at));
+    }
+    if invariants::flag(props, "nullable") {
+        errors.push(FieldError::forbidden(at.field("nullable"), "nullable cannot be true at the root"));
+    }
+    let unsupported = unsupported(props);
+    let mut sound = unsupported.is_none();
+    if sound {
+        let mut found = invariants::errors(props, at);
+        if found.is_empty() {
+            found = defaults::errors(&parse(props), at, options.default_rules);
+        }
+        sound = found.is_empty();
+        errors.extend(found);
+    }
+    errors.extend(rules::errors(props, at));
+    if let Some(what) = unsupported
+        && errors.is_empty()
+    {
+        errors.push(FieldError::invalid(at, "", format!("OpenAPIV3Schema '{what}' is not supported")));
+    }
+    Checked { errors, sound }
+}
+
+/// The members of the root that may stand beside a status subresource.
+const BESIDE_STATUS: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+fn root_beside_status(props: &Value, at: &Path<'_>) -> Option<FieldError> {
+    for member in internal::members_of(props) {
+        let type_name = invariants::type_of(props);
+        if member == "Type" && type_name != "object" {
+            let detail =
+                "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+            return Some(FieldError::invalid(at.field("type"), type_name, detail));
+        }
+        if !BESIDE_STATUS.contains(&member) {
+            let detail = format!(
+                "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+                BESIDE_STATUS.join(" ")
+            );
+            return Some(FieldError::invalid(at, BadValue::verbatim(internal::internal_text(props)), detail));
+        }
+    }
+    None
+}
+
+/// The first member that a structural schema cannot hold, in the node or those below.
+fn unsupported(props: &Value) -> Option<&'static str> {
+    const MEMBERS: [(&str, &str); 7] = [
+        ("id", "id"),
+        ("$schema", "schema"),
+        ("$ref", "$ref"),
+        ("patternProperties", "patternProperties"),
+        ("definitions", "definitions"),
+        ("additionalItems", "additionalItems"),
+        ("dependencies", "dependencies"),
+    ];
+    let own = MEMBERS.iter().find(|(key, _)| props.get(key).is_some()).map(|(_, name)| *name);
+    own.or_else(|| {
+        let single = ["items", "additionalProperties", "not"].iter().filter_map(|key| invariants::schema(props, key));
+        let many = ["allOf", "anyOf", "oneOf"].iter().flat_map(|key| invariants::list(props, key));
+        let named = invariants::properties(props).map(|(_, property)| property);
+        single.chain(many).chain(named).find_map(unsupported)
+    })
+    .or_else(|| (!invariants::list(props, "items").is_empty()).then_some("items"))
+}

@@ -1,0 +1,305 @@
+//! What CRDs may not use of JSON Schema, and how list and map types fit together.
+
+use super::invariants::{flag, list, properties, schema, type_of};
+use super::{field_path, internal, parse};
+use crate::Value;
+use crate::meta::{BadValue, FieldError};
+use crate::value::Path;
+
+/// What the surroundings of a node say.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    root: bool,
+    /// Why there may be no defaults here.
+    no_defaults: Option<&'static str>,
+    /// Inside the metadata of an object.
+    in_metadata: bool,
+}
+
+/// What is wrong with a schema and those in it.
+pub(super) fn errors(props: &Value, at: &Path<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(props, Scope { root: true, ..Scope::default() }, at, &mut errors);
+    errors
+}
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+
+const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+
+fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    standard(props, scope, at, errors);
+    if flag(props, "uniqueItems") {
+        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        errors.push(FieldError::forbidden(at.field("uniqueItems"), detail));
+    }
+    children(props, Scope { root: false, ..scope }, scope.root, at, errors);
+    if props.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        errors.push(FieldError::invalid(
+            at.field("x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        ));
+    }
+    map_type(props, at, errors);
+    list_type(props, at, errors);
+    map_keys(props, at, errors);
+    keys_are_set(props, at, errors);
+    for (i, rule) in list(props, "x-kubernetes-validations").iter().enumerate() {
+        cel_rule(props, rule, &at.field("x-kubernetes-validations").index(i), errors);
+    }
+}
+
+fn standard(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let type_name = type_of(props);
+    if !type_name.is_empty() && !TYPES.contains(&type_name) {
+        errors.push(FieldError::not_supported(at.field("type"), type_name, TYPES));
+    }
+    if let Some(reason) = scope.no_defaults
+        && props.get("default").is_some()
+    {
+        errors.push(FieldError::forbidden(at.field("default"), format!("must not be set {reason}")));
+    }
+    for key in UNSUPPORTED.iter().filter(|key| props.get(key).is_some()) {
+        errors.push(FieldError::forbidden(at.field(key), format!("{key} is not supported")));
+    }
+    if type_name == "null" {
+        errors.push(FieldError::forbidden(
+            at.field("type"),
+            "type cannot be set to null, use nullable as an alternative",
+        ));
+    }
+    if !list(props, "items").is_empty() {
+        errors.push(FieldError::forbidden(at.field("items"), "items must be a schema object and not an array"));
+    }
+    if scope.in_metadata && flag(props, "x-kubernetes-embedded-resource") {
+        let path = at.field("x-kubernetes-embedded-resource");
+        errors.push(FieldError::forbidden(path, "must not be used inside of resource meta"));
+    }
+}
+
+fn children(props: &Value, scope: Scope, root: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(additional) = props.get("additionalProperties") {
+        let path = at.field("additionalProperties");
+        if properties(props).next().is_some() && *additional != Value::Bool(true) {
+            errors.push(FieldError::forbidden(path, "additionalProperties and properties are mutual exclusive"));
+        }
+        let mut scope = scope;
+        if scope.in_metadata {
+            scope.no_defaults = Some("inside additionalProperties applying to object metadata");
+        }
+        if additional.as_object().is_some() {
+            node(additional, scope, &path, errors);
+        }
+    }
+    for (name, property) in properties(props) {
+        let mut scope = scope;
+        let top = match name {
+            "metadata" => Some("in top-level metadata"),
+            "kind" => Some("in top-level kind"),
+            "apiVersion" => Some("in top-level apiVersion"),
+            _ => None,
+        };
+        if top.is_some() && (root || flag(props, "x-kubernetes-embedded-resource")) {
+            scope.in_metadata = true;
+            scope.no_defaults = if root { top } else { scope.no_defaults };
+        }
+        node(property, scope, &at.field("properties").key(name), errors);
+    }
+    if let Some(not) = schema(props, "not") {
+        node(not, scope, &at.field("not"), errors);
+    }
+    for key in ["allOf", "oneOf", "anyOf"] {
+        for (i, branch) in list(props, key).iter().enumerate() {
+            node(branch, scope, &at.field(key).index(i), errors);
+        }
+    }
+    named(props, "definitions", scope, at, errors);
+    if let Some(items) = schema(props, "items") {
+        node(items, scope, &at.field("items"), errors);
+    }
+    for (i, items) in list(props, "items").iter().enumerate() {
+        node(items, scope, &at.field("items").index(i), errors);
+    }
+    named(props, "dependencies", scope, at, errors);
+}
+
+fn named(props: &Value, key: &'static str, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    for (name, props) in props.get(key).and_then(Value::as_object).into_iter().flatten() {
+        if props.as_object().is_some() {
+            node(props, scope, &at.field(key).key(name), errors);
+        }
+    }
+}
+
+/// A type that an extension needs.
+fn needs_type(props: &Value, wanted: &str, key: &str, at: &Path<'_>) -> Option<FieldError> {
+    let detail = format!("must be {wanted} if {key} is specified");
+    match type_of(props) {
+        found if found == wanted => None,
+        "" => Some(FieldError::required(at.field("type"), detail)),
+        found => Some(FieldError::invalid(at.field("type"), found, detail)),
+    }
+}
+
+fn map_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    const KEY: &str = "x-kubernetes-map-type";
+    let Some(map_type) = props.str_at(&[KEY]) else { return };
+    errors.extend(needs_type(props, "object", KEY, at));
+    if !matches!(map_type, "atomic" | "granular") {
+        errors.push(FieldError::not_supported(at.field(KEY), map_type, ["atomic", "granular"]));
+    }
+}
+
+fn list_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    const KEY: &str = "x-kubernetes-list-type";
+    let Some(list_type) = props.str_at(&[KEY]) else { return };
+    let misfit = needs_type(props, "array", KEY, at);
+    let items = schema(props, "items").filter(|_| misfit.is_none() && list_type == "set");
+    errors.extend(misfit);
+    if let Some(items) = items {
+        let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        let path = at.field("items");
+        let own_list = items.str_at(&[KEY]);
+        match type_of(items) {
+            "array" if own_list.is_some_and(|t| t != "atomic") => {
+                errors.push(FieldError::invalid(path.field(KEY), Value::from(own_list), detail));
+            }
+            "object" if items.str_at(&["x-kubernetes-map-type"]) != Some("atomic") => {
+                errors.push(FieldError::invalid(path.field("x-kubernetes-map-type"), Value::from(own_list), detail));
+            }
+            _ => {}
+        }
+    }
+    if !matches!(list_type, "atomic" | "set" | "map") {
+        errors.push(FieldError::not_supported(at.field(KEY), list_type, ["atomic", "set", "map"]));
+    }
+}
+
+fn map_keys(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let list_type = props.str_at(&["x-kubernetes-list-type"]);
+    let keys = list(props, "x-kubernetes-list-map-keys");
+    if !keys.is_empty() && list_type != Some("map") {
+        let (path, detail) =
+            (at.field("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty");
+        errors.push(match list_type {
+            None => FieldError::required(path, detail),
+            Some(other) => FieldError::invalid(path, other, detail),
+        });
+    }
+    if list_type != Some("map") {
+        return;
+    }
+    let keys_path = at.field("x-kubernetes-list-map-keys");
+    if keys.is_empty() {
+        errors.push(FieldError::required(keys_path, "must not be empty if x-kubernetes-list-type is map"));
+    }
+    let items_path = at.field("items");
+    let Some(items) = schema(props, "items") else {
+        errors.push(match props.get("items") {
+            None => FieldError::required(items_path, "must have a schema if x-kubernetes-list-type is map"),
+            Some(_) => {
+                let shown = BadValue::verbatim(internal::items_text(props));
+                FieldError::invalid(
+                    items_path,
+                    shown,
+                    "must only have a single schema if x-kubernetes-list-type is map",
+                )
+            }
+        });
+        return;
+    };
+    if type_of(items) != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(FieldError::invalid(items_path.field("type"), type_of(items), detail));
+        return;
+    }
+    let all_keys = || Value::from(keys.to_vec());
+    for (i, key) in keys.iter().enumerate() {
+        let name = key.as_str().unwrap_or_default();
+        match items.at(&["properties", name]) {
+            Some(property) if matches!(type_of(property), "array" | "object") => {
+                let path = items_path.field("properties");
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.push(FieldError::invalid(path.key(name).field("type"), type_of(items), detail));
+            }
+            Some(_) => {}
+            None => {
+                errors.push(FieldError::invalid(keys_path, all_keys(), "entries must all be names of item properties"))
+            }
+        }
+        if keys[..i].contains(key) {
+            errors.push(FieldError::invalid(keys_path, all_keys(), "must not contain duplicate entries"));
+        }
+    }
+}
+
+/// Items of sets and maps, and the keys of the latter, are always there.
+fn keys_are_set(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let Some(items) = schema(props, "items") else { return };
+    let Some(list_type @ ("set" | "map")) = props.str_at(&["x-kubernetes-list-type"]) else { return };
+    let path = at.field("items");
+    if flag(items, "nullable") {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(FieldError::forbidden(path.field("nullable"), detail));
+    }
+    if list_type != "map" {
+        return;
+    }
+    for key in list(props, "x-kubernetes-list-map-keys") {
+        let name = key.as_str().unwrap_or_default();
+        let Some(property) = items.at(&["properties", name]) else { continue };
+        let properties = path.field("properties");
+        let path = properties.key(name);
+        if !list(items, "required").contains(key) && property.get("default").is_none() {
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(FieldError::required(path.field("default"), detail));
+        }
+        if flag(property, "nullable") {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(FieldError::forbidden(path.field("nullable"), detail));
+        }
+    }
+}
+
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// What is wrong with a rule before its expressions are looked at.
+fn cel_rule(props: &Value, rule: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let text = |key: &str| rule.str_at(&[key]).unwrap_or_default();
+    let broken = |text: &str| text.contains(['\n', '\r']);
+    let (message, trimmed) = (text("message"), text("message").trim());
+    if text("rule").trim().is_empty() {
+        errors.push(FieldError::required(at.field("rule"), "rule is not specified"));
+    } else if !message.is_empty() && trimmed.is_empty() {
+        errors.push(FieldError::invalid(at.field("message"), message, "must be non-empty if specified"));
+    } else if broken(trimmed) {
+        errors.push(FieldError::invalid(at.field("message"), message, "must not contain line breaks"));
+    } else if broken(text("rule").trim()) && trimmed.is_empty() {
+        errors
+            .push(FieldError::required(at.field("message"), "message must be specified if rule contains line breaks"));
+    }
+    let expression = text("messageExpression");
+    if !expression.is_empty() && expression.trim().is_empty() {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(at.field("messageExpression"), detail));
+    }
+    if let Some(reason) = rule.str_at(&["reason"]).filter(|r| !REASONS.contains(r)) {
+        errors.push(FieldError::not_supported(at.field("reason"), reason, REASONS));
+    }
+    let path = text("fieldPath");
+    if path.is_empty() {
+        return;
+    }
+    let mut invalid = |detail: &str| errors.push(FieldError::invalid(at.field("fieldPath"), path, detail));
+    if path.trim().is_empty() {
+        invalid("must be non-empty if specified");
+    }
+    if broken(path) {
+        invalid("must not contain line breaks");
+    }
+    if field_path::resolve_path(&parse(props), path, true).is_err() {
+        invalid("must be a valid path");
+    }
+}
