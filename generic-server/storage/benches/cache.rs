@@ -192,6 +192,31 @@ fn reads(c: &mut Criterion) {
     });
 }
 
+/// Updates spread over many pods: the store's own work (in memory) is measured beside it.
+fn writes(c: &mut Criterion) {
+    const PODS: usize = 100_000;
+    let runtime = Runtime::new().expect("a runtime");
+    let mut group = c.benchmark_group("update among 100000 pods");
+    for cached in [false, true] {
+        let (store, cache) = runtime.block_on(filled(PODS));
+        if !cached {
+            cache.stop();
+        }
+        let mut at = 0;
+        group.bench_function(if cached { "with the cache" } else { "without" }, |b| {
+            b.iter(|| {
+                at = (at + 7919) % PODS;
+                runtime.block_on(async {
+                    let current = store.get(&key(at)).await.expect("the store answers").0;
+                    let revision = current.expect("the pod is there").mod_revision;
+                    store.put(&key(at), pod(at % 500), Expect::Revision(revision), None).await
+                })
+            });
+        });
+        cache.stop();
+    }
+}
+
 fn starts(c: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let (store, cache) = runtime.block_on(filled(50_000));
@@ -203,5 +228,5 @@ fn starts(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, watches, reads, starts);
+criterion_group!(benches, watches, reads, writes, starts);
 criterion_main!(benches);

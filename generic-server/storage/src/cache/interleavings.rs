@@ -78,7 +78,7 @@ fn follow(shared: &Shared, mut seat: Seat, last: Revision) -> (Vec<Revision>, En
 fn follower(shared: &Arc<Shared>, scope: Scope, in_scope: &'static [Revision]) -> thread::JoinHandle<()> {
     let shared = shared.clone();
     thread::spawn(move || {
-        let from = shared.latest.load().revision();
+        let from = shared.revision();
         let expect: Vec<_> = in_scope.iter().copied().filter(|revision| *revision > from).collect();
         let Some(last) = expect.last() else { return };
         let seat = shared.window.join(scope, from).expect("the window is large enough");
@@ -136,7 +136,7 @@ fn who_sees_a_snapshot_finds_its_changes_in_the_window() {
             let shared = shared.clone();
             move || {
                 for _ in 0..3 {
-                    let seen = shared.latest.load().revision();
+                    let seen = shared.latest().revision();
                     let changes = shared.window.backwards(10, seen).expect("nothing was dropped");
                     let expect: Vec<_> = (11..=seen).rev().collect();
                     assert_eq!(changes.iter().map(|c| c.revision).collect::<Vec<_>>(), expect);
@@ -193,7 +193,7 @@ fn a_new_list_ends_every_watcher() {
         for follower in followers {
             assert_eq!(follower.join().expect("no follower fails"), End::Ended);
         }
-        assert_eq!(shared.latest.load().revision(), 20);
+        assert_eq!(shared.revision(), 20);
         waking.abort();
     });
 }

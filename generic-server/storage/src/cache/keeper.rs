@@ -56,7 +56,7 @@ async fn round(store: &dyn Store, shared: &Arc<Shared>, listed: &mut bool) -> Er
         *listed = true;
     }
     let feed = shared.feed();
-    let after = shared.latest.load().revision();
+    let after = shared.revision();
     shared.counters.store_watches.add(1);
     match store.watch(&shared.prefix, after, feed.clone()).await {
         Ok(_watch) => {

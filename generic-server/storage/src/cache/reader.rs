@@ -144,7 +144,8 @@ impl Cache {
 
     /// Up to which revision the cache is complete.
     pub fn revision(&self) -> Revision {
-        self.latest().revision()
+        let delivered = self.delivered();
+        self.shared.revision().max(delivered.unwrap_or(0))
     }
 
     /// A snapshot; see [`ReadAt`]. Waits (at most [`Options::patience`]) only if the cache is behind or not ready.
@@ -155,9 +156,8 @@ impl Cache {
             Phase::Live | Phase::Detached => match at {
                 ReadAt::Any => return Ok(self.latest()),
                 ReadAt::NotOlderThan(revision) => {
-                    let latest = self.latest();
-                    if latest.revision() >= revision {
-                        return Ok(latest);
+                    if self.revision() >= revision {
+                        return Ok(self.latest());
                     }
                 }
                 ReadAt::Latest => {
@@ -203,15 +203,14 @@ impl Cache {
             let fresh = self.shared.fresh.notified();
             tokio::pin!(fresh);
             fresh.as_mut().enable();
-            let latest = self.latest();
-            if latest.revision() >= revision {
-                return Ok(latest);
+            if self.revision() >= revision {
+                return Ok(self.latest());
             }
             if self.phase() == Phase::Stopped {
                 return Err(CacheError::Stopped);
             }
             if Instant::now() >= deadline {
-                return Err(CacheError::TooLarge { asked: revision, current: latest.revision() });
+                return Err(CacheError::TooLarge { asked: revision, current: self.revision() });
             }
             if self.store.delivered_revision().is_none() {
                 let asking = self.asking.progress(&*self.store);
@@ -231,8 +230,7 @@ impl Cache {
 
     /// The latest snapshot, complete up to `delivered`, which must have been asked for before.
     fn known(&self, delivered: Option<Revision>) -> Snapshot {
-        let latest = Snapshot::clone(&self.shared.latest.load());
-        latest.known_at(delivered.unwrap_or(0))
+        self.shared.latest().known_at(delivered.unwrap_or(0))
     }
 
     /// The state at a revision that the cache has reached: the latest with the changes since undone, or what the store still has.
@@ -240,7 +238,7 @@ impl Cache {
         if let Some(past) = self.past(revision) {
             return Ok(past);
         }
-        let published = Snapshot::clone(&self.shared.latest.load());
+        let published = self.shared.latest();
         if published.revision() <= revision {
             return Ok(Snapshot::new(revision, published.tree().clone()));
         }
@@ -313,7 +311,7 @@ impl Cache {
 
     /// Its counters, now.
     pub fn metrics(&self) -> Metrics {
-        let (latest, counters) = (self.shared.latest.load(), &self.shared.counters);
+        let (latest, counters) = (self.shared.latest(), &self.shared.counters);
         let (window_changes, window_bytes, _) = self.shared.window.size(std::time::Instant::now());
         Metrics {
             objects: latest.len() as u64,

@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use machinery::Str;
 
 use super::object::{Entry, Object};
@@ -21,13 +21,13 @@ pub(super) struct Tree {
 #[derive(Clone)]
 struct Index {
     field: usize,
-    entries: OrdMap<(Str, Arc<str>), Entry>,
+    keys: OrdSet<(Str, Arc<str>)>,
 }
 
 impl Tree {
     /// An empty tree with an index by each of these selectable fields.
     pub(super) fn new(indexed: &[usize]) -> Self {
-        let indexes = indexed.iter().map(|&field| Index { field, entries: OrdMap::new() }).collect();
+        let indexes = indexed.iter().map(|&field| Index { field, keys: OrdSet::new() }).collect();
         Tree { objects: OrdMap::new(), indexes, bytes: 0 }
     }
 
@@ -62,13 +62,14 @@ impl Index {
             e.and_then(Entry::object).and_then(|o| o.fields().get(self.field)).map(Str::from)
         };
         let (old, new) = (value(previous), value(entry));
-        if let Some(old) = old
-            && new.as_ref() != Some(&old)
-        {
-            self.entries.remove(&(old, key.clone()));
+        if old == new {
+            return;
         }
-        if let (Some(new), Some(entry)) = (new, entry) {
-            self.entries.insert((new, key.clone()), entry.clone());
+        if let Some(old) = old {
+            self.keys.remove(&(old, key.clone()));
+        }
+        if let Some(new) = new {
+            self.keys.insert((new, key.clone()));
         }
     }
 }
@@ -83,6 +84,12 @@ pub struct Snapshot {
 impl Snapshot {
     pub(super) fn new(revision: Revision, tree: Arc<Tree>) -> Self {
         Snapshot { revision, tree }
+    }
+
+    /// Moves on to `revision`; the tree may be changed in place where nobody else holds it.
+    pub(super) fn advance(&mut self, revision: Revision) -> &mut Tree {
+        self.revision = revision;
+        Arc::make_mut(&mut self.tree)
     }
 
     pub(super) fn tree(&self) -> &Arc<Tree> {
@@ -137,8 +144,8 @@ impl Snapshot {
     ) -> Option<impl Iterator<Item = &'a Arc<Object>> + 'a> {
         let index = self.tree.indexes.iter().find(|i| i.field == field)?;
         let from: (Str, Arc<str>) = (value.into(), start.unwrap_or_default().into());
-        let entries = index.entries.range::<_, (Str, Arc<str>)>(from..);
-        Some(entries.take_while(move |((v, _), _)| v == value).filter_map(|(_, entry)| entry.object()))
+        let keys = index.keys.range::<_, (Str, Arc<str>)>(from..).take_while(move |(v, _)| v == value);
+        Some(keys.filter_map(|(_, key)| self.get(key)?.object()))
     }
 }
 

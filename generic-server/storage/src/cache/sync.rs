@@ -7,7 +7,7 @@ use std::sync as imp;
 #[cfg(feature = "shuttle")]
 use shuttle::sync as imp;
 
-pub(super) use imp::atomic::{AtomicUsize, Ordering};
+pub(super) use imp::atomic::{AtomicU64, AtomicUsize, Ordering};
 use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// A mutex that a panic elsewhere does not poison: what it guards is consistent between any two statements.

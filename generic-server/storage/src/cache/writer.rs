@@ -6,7 +6,6 @@ use std::{
     time::Instant,
 };
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
@@ -17,7 +16,7 @@ use super::{
     metrics::Counters,
     object::{Broken, Decode, DecodeError, Entry, Object},
     snapshot::{Snapshot, Tree},
-    sync::Mutex,
+    sync::{AtomicU64, Mutex, Ordering, RwLock},
     window::{Log, Window},
 };
 use crate::{Error, Event, KeyValue, Revision, Sink};
@@ -43,8 +42,10 @@ pub(super) struct Shared {
     pub(super) prefix: String,
     pub(super) decode: Arc<dyn Decode>,
     pub(super) options: Options,
-    /// The latest snapshot; published after its changes are in the window.
-    pub(super) latest: ArcSwap<Snapshot>,
+    /// The latest snapshot. Who sees its revision finds its changes in the window.
+    latest: RwLock<Snapshot>,
+    /// Its revision.
+    revision: AtomicU64,
     pub(super) window: Window,
     /// Told when `latest` has moved; only reads that wait for a revision listen.
     pub(super) fresh: Notify,
@@ -64,7 +65,8 @@ impl Shared {
         Shared {
             prefix,
             decode,
-            latest: ArcSwap::from_pointee(Snapshot::new(0, tree)),
+            latest: RwLock::new(Snapshot::new(0, tree)),
+            revision: AtomicU64::new(0),
             window: Window::new(0, options.window),
             fresh: Notify::new(),
             phase: watch::Sender::new(Phase::Starting),
@@ -138,33 +140,60 @@ impl Shared {
         });
     }
 
+    /// The latest snapshot.
+    pub(super) fn latest(&self) -> Snapshot {
+        self.latest.read().clone()
+    }
+
+    /// The latest snapshot's revision; quicker than [`Shared::latest`], and leaves the writer alone with its tree.
+    pub(super) fn revision(&self) -> Revision {
+        self.revision.load(Ordering::SeqCst)
+    }
+
     fn apply(&self, events: &[Event]) {
-        let before = self.latest.load_full();
-        let mut tree = Tree::clone(before.tree());
-        let (mut revision, now) = (before.revision(), Instant::now());
-        let mut changes = Vec::with_capacity(events.len());
         // A feed that starts where a list ended may repeat what the list had.
-        for event in events.iter().filter(|e| e.revision > before.revision()) {
-            let key = tree.shared_key(&event.key);
-            let value = event.value.as_ref();
-            let current = value.map(|value| self.entry(key.clone(), value, event.revision, event.create_revision));
+        let known = self.revision();
+        let events = &events[events.partition_point(|event| event.revision <= known)..];
+        let Some(newest) = events.last().map(|event| event.revision) else { return };
+        let entries = self.decode_all(events);
+        let now = Instant::now();
+        let mut changes = Vec::with_capacity(events.len());
+        let mut latest = self.latest.write();
+        // In place, unless somebody still reads the tree: then what is touched is copied.
+        let tree = latest.advance(newest);
+        for (event, (key, current)) in events.iter().zip(entries) {
             let previous = tree.set(&key, current.clone());
-            revision = revision.max(event.revision);
             if current.is_some() || previous.is_some() {
                 changes.push(Arc::new(Change::new(event.revision, now, key, current, previous)));
             }
         }
-        if revision == before.revision() {
-            return;
-        }
-        self.counters.changes.add(changes.len());
         let news = self.window.append(&changes);
-        self.publish(Snapshot::new(revision, Arc::new(tree)));
+        self.revision.store(newest, Ordering::SeqCst);
+        drop(latest);
+        self.counters.changes.add(changes.len());
+        self.fresh.notify_waiters();
         self.wake(news);
     }
 
+    /// The entries that the events leave, each with its key as it is held already, so that versions share one copy.
+    fn decode_all(&self, events: &[Event]) -> Vec<(Arc<str>, Option<Entry>)> {
+        let keys: Vec<Arc<str>> = {
+            let latest = self.latest.read();
+            events.iter().map(|event| latest.tree().shared_key(&event.key)).collect()
+        };
+        let entry = |(event, key): (&Event, Arc<str>)| {
+            let value = event.value.as_ref();
+            let entry = value.map(|value| self.entry(key.clone(), value, event.revision, event.create_revision));
+            (key, entry)
+        };
+        events.iter().zip(keys).map(entry).collect()
+    }
+
     fn publish(&self, snapshot: Snapshot) {
-        self.latest.store(Arc::new(snapshot));
+        let revision = snapshot.revision();
+        let old = std::mem::replace(&mut *self.latest.write(), snapshot);
+        self.revision.store(revision, Ordering::SeqCst);
+        drop(old);
         self.fresh.notify_waiters();
     }
 
@@ -224,9 +253,10 @@ impl Sink for Feed {
 
     fn progress(&self, revision: Revision) {
         let feed = self.shared.writer.lock();
-        let latest = self.shared.latest.load();
-        if *feed == self.number && revision > latest.revision() {
-            self.shared.publish(Snapshot::clone(&latest).known_at(revision));
+        if *feed == self.number && revision > self.shared.revision() {
+            self.shared.latest.write().advance(revision);
+            self.shared.revision.store(revision, Ordering::SeqCst);
+            self.shared.fresh.notify_waiters();
         }
     }
 
