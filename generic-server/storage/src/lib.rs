@@ -7,6 +7,7 @@ pub mod cache;
 pub mod conformance;
 pub mod embedded;
 mod error;
+pub mod etcd;
 pub mod limits;
 pub mod memory;
 mod watchers;

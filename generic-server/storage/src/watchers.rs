@@ -59,6 +59,11 @@ impl Watcher {
         self.call(|sink| sink.progress(revision.max(self.after)));
     }
 
+    /// Tells the sink that there is nothing more.
+    pub(crate) fn close(&self, error: Error) {
+        self.call(|sink| sink.closed(error));
+    }
+
     fn call(&self, act: impl FnOnce(&dyn Sink)) {
         if self.alive.get() && catch_unwind(AssertUnwindSafe(|| act(&*self.sink))).is_err() {
             tracing::error!("a watch's sink panicked; the watch is ended");
@@ -117,7 +122,7 @@ impl Watchers {
     /// Ends every watch.
     pub(crate) fn close(&mut self, error: &Error) {
         for watcher in std::mem::take(&mut self.by_prefix).into_values().flatten() {
-            watcher.call(|sink| sink.closed(error.clone()));
+            watcher.close(error.clone());
         }
     }
 

@@ -63,17 +63,21 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
     let (partial, copy) = (dir.join("restore.partial"), dir.join(COPY));
     let tell = |error: std::io::Error| io_failed(&error, &partial.display().to_string());
     fs::copy(snapshot, &partial).map_err(tell)?;
-    let made = (|| {
-        let database = open_database(&partial, &open, 0)?;
-        let revision = load(&database)?.index.revision;
-        copy_all(&database.begin_read().map_err(failed)?, &copy)?;
-        Ok(revision)
-    })();
+    let made = copy_checked(&partial, &copy);
     fs::remove_file(&partial).map_err(tell)?;
     let revision = made?;
     folder.put_in_place(&copy)?;
     // Checks it, and marks the folder.
     drop(folder.open(&open, 0)?);
+    Ok(revision)
+}
+
+/// Copies a snapshot after reading all of it; returns its revision.
+fn copy_checked(snapshot: &Path, copy: &Path) -> Result<Revision, Error> {
+    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
+    let database = open_database(snapshot, &open, 0)?;
+    let revision = load(&database)?.index.revision;
+    copy_all(&database.begin_read().map_err(failed)?, copy)?;
     Ok(revision)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -30,13 +30,15 @@ pub(crate) struct Queue<T> {
 struct Waiting<T> {
     /// Each with the room it took.
     items: VecDeque<(T, u32)>,
+    /// Wake the taker when there are so many.
+    wanted: usize,
     closed: bool,
 }
 
 impl<T: Weigh> Queue<T> {
     pub(crate) fn new() -> Self {
         Queue {
-            waiting: Mutex::new(Waiting { items: VecDeque::new(), closed: false }),
+            waiting: Mutex::new(Waiting { items: VecDeque::new(), wanted: 1, closed: false }),
             ready: Condvar::new(),
             room: Semaphore::new(ROOM),
         }
@@ -62,26 +64,39 @@ impl<T: Weigh> Queue<T> {
             return Err(Error::Closed);
         }
         waiting.items.push_back((item, units));
-        if waiting.items.len() == 1 {
+        if waiting.items.len() == waiting.wanted {
             self.ready.notify_one();
         }
         Ok(())
     }
 
-    /// Moves waiting items into `into`, at most `most` of them and (beyond the first) `bytes` in all. Waits for one up to
-    /// `timeout` (`None`: for ever).
-    pub(crate) fn take(&self, into: &mut Vec<T>, most: usize, bytes: usize, timeout: Option<Duration>) {
-        let mut waiting = self.lock();
-        if waiting.items.is_empty() {
-            let empty = |waiting: &mut Waiting<T>| waiting.items.is_empty();
-            waiting = match timeout {
-                Some(timeout) => {
-                    let waited = self.ready.wait_timeout_while(waiting, timeout, empty);
-                    waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
-                }
-                None => self.ready.wait_while(waiting, empty).unwrap_or_else(|poisoned| poisoned.into_inner()),
-            };
+    /// Waits for an item up to `timeout` (`None`: for ever); and once there is one, up to the second time of `gather` for
+    /// as many as its first.
+    pub(crate) fn wait(&self, timeout: Option<Duration>, gather: (usize, Duration)) {
+        if self.wait_for(1, timeout) && gather.0 > 1 {
+            self.wait_for(gather.0, Some(gather.1));
         }
+    }
+
+    /// Waits for so many items; whether they are there.
+    fn wait_for(&self, wanted: usize, timeout: Option<Duration>) -> bool {
+        let mut waiting = self.lock();
+        waiting.wanted = wanted;
+        let few = |waiting: &mut Waiting<T>| waiting.items.len() < wanted;
+        let mut waiting = match timeout {
+            Some(timeout) => {
+                let waited = self.ready.wait_timeout_while(waiting, timeout, few);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.ready.wait_while(waiting, few).unwrap_or_else(PoisonError::into_inner),
+        };
+        waiting.wanted = 1;
+        waiting.items.len() >= wanted
+    }
+
+    /// Moves waiting items into `into`, at most `most` of them and (beyond the first) `bytes` in all.
+    pub(crate) fn take(&self, into: &mut Vec<T>, most: usize, bytes: usize) {
+        let mut waiting = self.lock();
         let (mut taken, mut room) = (0, 0);
         while into.len() < most {
             let size = waiting.items.front().map(|(item, _)| item.bytes());
@@ -107,7 +122,7 @@ impl<T: Weigh> Queue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,12 +150,34 @@ mod tests {
         assert!(wait.as_mut().now_or_never().is_none(), "no room");
         queue.push_now(Item(0)).unwrap();
         let mut taken = Vec::new();
-        queue.take(&mut taken, 100, 4 << 20, None);
+        queue.take(&mut taken, 100, 4 << 20);
         assert_eq!(taken.len(), 4);
         wait.await.unwrap();
         queue.close();
         assert!(queue.push(Item(0)).await.is_err());
-        queue.take(&mut taken, 100, usize::MAX, None);
+        queue.take(&mut taken, 100, usize::MAX);
         assert_eq!(taken.len(), 17, "what was let in is not lost");
+    }
+
+    #[test]
+    fn the_taker_gathers_as_many_as_it_may_expect_but_not_for_long() {
+        let queue = Queue::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    queue.push_now(Item(1)).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+            queue.wait(None, (3, Duration::from_secs(20)));
+        });
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 100, usize::MAX);
+        assert_eq!(taken.len(), 3);
+        queue.push_now(Item(1)).unwrap();
+        queue.wait(None, (2, Duration::from_micros(10)));
+        queue.wait(Some(Duration::ZERO), (1, Duration::ZERO));
+        queue.take(&mut taken, 100, usize::MAX);
+        assert_eq!(taken.len(), 4);
     }
 }

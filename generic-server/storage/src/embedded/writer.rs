@@ -34,6 +34,9 @@ const MOST_DROPPED: usize = 256;
 const RELAXED: Duration = Duration::from_millis(100);
 /// How many revisions the relaxed mode sets aside at once, so that a crash makes it use none twice.
 const SET_ASIDE: Revision = 1_000_000;
+/// The longest that the first of a batch waits for the others; and which part of a commit's time.
+const GATHER: Duration = Duration::from_micros(300);
+const GATHER_PART: u32 = 8;
 /// How long to leave a failed disk alone.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,6 +85,8 @@ pub(crate) struct Writer {
     pub(crate) copying: bool,
     /// The disk failed: leave it alone until then.
     retry_at: Option<Instant>,
+    /// How many writes are worth waiting for, and how long: callers that were answered together come back almost together.
+    gather: (usize, Duration),
     stopped: Vec<oneshot::Sender<()>>,
     stopping: bool,
 }
@@ -102,6 +107,7 @@ impl Writer {
             check_size_at: Some(Instant::now() + check),
             copying: false,
             retry_at: None,
+            gather: (1, Duration::ZERO),
             stopped: Vec::new(),
             stopping: false,
         }
@@ -111,7 +117,8 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let mut requests = Vec::new();
         while !self.stopping {
-            self.shared.queue.take(&mut requests, MOST_WRITES, MOST_BYTES, self.patience());
+            self.shared.queue.wait(self.patience(), self.gather);
+            self.shared.queue.take(&mut requests, MOST_WRITES, MOST_BYTES);
             self.turn(&mut requests);
         }
         self.finish(requests);
@@ -209,7 +216,10 @@ impl Writer {
         self.add_upkeep(&mut batch);
         let durable = self.must_sync(&batch);
         if !batch.is_empty() || (durable && self.sync_at.is_some()) {
-            if let Err(error) = self.store(&mut batch, durable) {
+            let begun = Instant::now();
+            let stored = self.store(&mut batch, durable);
+            self.gather = (batch.planned.len() * 3 / 4, GATHER.min(begun.elapsed() / GATHER_PART));
+            if let Err(error) = stored {
                 self.shared.index_mut().put_back(expired, now + PAUSE.as_millis() as u64);
                 let planned = batch.planned.into_iter().filter_map(|planned| planned.answer);
                 answer_all(planned.chain(batch.refused.into_iter().map(|refused| refused.answer)), &error);
@@ -397,7 +407,7 @@ impl Writer {
     fn finish(mut self, requests: Vec<Request>) {
         self.shared.queue.close();
         let mut requests = requests;
-        self.shared.queue.take(&mut requests, usize::MAX, usize::MAX, Some(Duration::ZERO));
+        self.shared.queue.take(&mut requests, usize::MAX, usize::MAX);
         self.turn(&mut requests);
         self.watchers.close(&Error::Closed);
         if self.shared.options.relaxed {
@@ -418,7 +428,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // Nobody waits for a writer that is gone, even if a panic ended it.
         self.shared.queue.close();
-        self.shared.queue.take(&mut Vec::new(), usize::MAX, usize::MAX, Some(Duration::ZERO));
+        self.shared.queue.take(&mut Vec::new(), usize::MAX, usize::MAX);
         self.watchers.close(&Error::Closed);
         self.shared.release();
     }
