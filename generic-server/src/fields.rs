@@ -23,24 +23,27 @@ use crate::{
 };
 
 /// The versions that a stored resource is served in: to compare what was set through one with what is set through another.
-struct Siblings<'a> {
-    /// The version that the objects at hand are in.
-    row: &'a Resource,
-    all: &'a [Resource],
+struct Siblings<'a>(&'a [Resource]);
+
+impl Siblings<'_> {
+    fn row(&self, version: &str) -> Option<&Resource> {
+        self.0.iter().find(|row| row.api_version() == version)
+    }
 }
 
 impl Versions for Siblings<'_> {
     fn schema(&self, version: &str) -> Option<&Schema> {
-        self.all.iter().find(|row| row.api_version() == version).map(|row| &*row.schema)
+        self.row(version).map(|row| &*row.schema)
     }
 
-    fn convert(&self, object: &Value, version: &str) -> Result<Value, String> {
-        let target = self.all.iter().find(|row| row.api_version() == version).ok_or("a version that is not served")?;
-        let stored = match &self.row.conversion {
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
+        let unserved = "a version that is not served";
+        let (from, to) = (self.row(from).ok_or(unserved)?, self.row(to).ok_or(unserved)?);
+        let stored = match &from.conversion {
             Some(conversion) => conversion.to_storage(object.clone()),
             None => object.clone(),
         };
-        Ok(match &target.conversion {
+        Ok(match &to.conversion {
             Some(conversion) => conversion.from_storage(stored),
             None => stored,
         })
@@ -63,7 +66,7 @@ fn with_write<T>(
         kind: &kind,
         now: &now,
         reset: &row.strategy.reset_fields(subresource),
-        versions: &Siblings { row, all: siblings },
+        versions: &Siblings(siblings),
     })
 }
 

@@ -113,7 +113,10 @@ impl Expected<'_> {
         let json_error =
             |e: json::JsonError| self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes);
         match media {
-            Media::Json if strict => json::decode_strict(bytes).map_err(json_error),
+            Media::Json if strict => {
+                let (value, repeated) = json::decode_strict(bytes).map_err(json_error)?;
+                Ok((value, repeated.iter().map(|path| duplicate_field(path)).collect()))
+            }
             Media::Json => Ok((json::decode(bytes).map_err(json_error)?, Vec::new())),
             Media::Yaml if strict => {
                 let (value, repeated) =
@@ -254,6 +257,11 @@ pub fn conform(
         schema::apply_defaults(shape, &mut value);
         return Ok(value);
     }
+    let mut value = value;
+    // An empty list asks to forget all managers, as [{}] does; decoding would drop it.
+    if value.at(&["metadata", "managedFields"]).and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
+        value.set(&["metadata", "managedFields"], vec![Value::object()]);
+    }
     let (mut value, unknown) = schema::decode(shape, value).map_err(|e| e.to_string())?;
     problems.extend(unknown.iter().map(|path| unknown_field(path)));
     schema::apply_defaults(shape, &mut value);
@@ -273,6 +281,10 @@ fn in_order_of_text(bytes: &[u8], row: &Resource, kind: (&str, &str, &str)) -> V
 
 fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go_text::quote(path))
+}
+
+pub(super) fn duplicate_field(path: &str) -> String {
+    format!("duplicate field {}", go_text::quote(path))
 }
 
 /// The lines of go-yaml's error about repeated keys, one a warning.

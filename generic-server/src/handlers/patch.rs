@@ -106,8 +106,10 @@ impl<'a> Patch<'a> {
         name: &'a str,
         validation: FieldValidation,
     ) -> Result<Self, Status> {
-        let (patch, mut oddities) =
-            json::decode_strict(bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        // A strategic merge patch fails with the decoder's words alone.
+        let prefix = if kind == PatchType::Strategic { "" } else { "error decoding patch: " };
+        let (patch, repeated) = json::decode_strict(bytes).map_err(|e| Status::bad_request(format!("{prefix}{e}")))?;
+        let mut oddities: Vec<String> = repeated.iter().map(|path| body::duplicate_field(path)).collect();
         match kind {
             PatchType::Json => {
                 oddities.clear();
@@ -130,6 +132,25 @@ impl<'a> Patch<'a> {
         .map_err(|e| refuse(&e))
     }
 
+    /// A patch cannot turn an object into one of another kind. A built-in that has lost its kind is of the one that it was.
+    fn of_its_kind(&self, mut patched: Value) -> Result<Value, Status> {
+        let row = self.row;
+        let mut errors = Vec::new();
+        let found_kind = patched.str_at(&["kind"]).unwrap_or("").to_owned();
+        for (key, want) in [("kind", row.kind.clone()), ("apiVersion", row.api_version())] {
+            match patched.str_at(&[key]) {
+                Some(found) if *found == *want => {}
+                None | Some("") if row.built_in => patched.set(&[key], want),
+                found => errors.push(FieldError::invalid(key, found.unwrap_or(""), format!("must be {want}"))),
+            }
+        }
+        match errors.first() {
+            None => Ok(patched),
+            Some(first) if row.built_in => Err(self.invalid(&patched, first.to_string())),
+            Some(_) => Err(Status::invalid(&GroupKind::new(row.group.clone(), found_kind), self.name, errors)),
+        }
+    }
+
     /// The refusal of what the patch would make of the object.
     fn invalid(&self, patched: &Value, why: String) -> Status {
         let shown = match self.kind {
@@ -147,7 +168,7 @@ impl Change for Patch<'_> {
         let patched = self.patched(current)?;
         let row = self.row;
         let mut problems = self.oddities.clone();
-        check_type_meta(row, &patched)?;
+        let patched = self.of_its_kind(patched)?;
         let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
         let object =
             body::conform(row, kind, patched.clone(), &mut problems).map_err(|why| self.invalid(&patched, why))?;
@@ -163,22 +184,6 @@ impl Change for Patch<'_> {
         check_namespace(&object, self.namespace, row.namespaced)?;
         Ok(Some(object))
     }
-}
-
-/// A patch cannot turn an object into one of another kind.
-fn check_type_meta(row: &Resource, object: &Value) -> Result<(), Status> {
-    let text = |key: &str| object.str_at(&[key]).unwrap_or("");
-    let (version, kind) = (text("apiVersion"), text("kind"));
-    if kind == row.kind && version == row.api_version() {
-        return Ok(());
-    }
-    if version != row.api_version() && kind == row.kind {
-        return Err(Status::bad_request(format!(
-            "the API version in the data ({version}) does not match the expected API version ({})",
-            row.api_version()
-        )));
-    }
-    Err(Status::bad_request(format!("the kind in the data ({kind}) does not match the expected kind ({})", row.kind)))
 }
 
 fn invalid_patch(shown: &str, why: String) -> Status {

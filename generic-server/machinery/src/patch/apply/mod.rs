@@ -36,8 +36,8 @@ pub const MAX_MANAGER: usize = 128;
 pub trait Versions {
     /// The schema of a version (`apps/v1`); none if it is not served any more: its entries are dropped.
     fn schema(&self, version: &str) -> Option<&Schema>;
-    /// The object in a version for which there is a schema.
-    fn convert(&self, object: &Value, version: &str) -> Result<Value, String>;
+    /// The object, which is in the version `from`, in the version `to`; there is a schema for both.
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
 }
 
 /// For kinds that have one version.
@@ -48,7 +48,7 @@ impl Versions for OneVersion {
         None
     }
 
-    fn convert(&self, object: &Value, _: &str) -> Result<Value, String> {
+    fn convert(&self, object: &Value, _: &str, _: &str) -> Result<Value, String> {
         Ok(object.clone())
     }
 }

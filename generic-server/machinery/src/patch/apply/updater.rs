@@ -56,7 +56,12 @@ impl<'a> Updater<'a> {
 
     /// The type in a version; none if there is no such version any more.
     fn at(&self, version: &str) -> Option<Type<'a>> {
-        if version == self.version { Some(self.ty()) } else { self.versions.schema(version).map(Type::root) }
+        // Versions of another group (Events have two) are unknown here, as upstream has it.
+        match version {
+            _ if version == self.version => Some(self.ty()),
+            _ if group(version) == group(self.version) => self.versions.schema(version).map(Type::root),
+            _ => None,
+        }
     }
 
     /// An object in another version; none if there is no such version any more.
@@ -67,7 +72,7 @@ impl<'a> Updater<'a> {
         if self.at(version).is_none() {
             return Ok(None);
         }
-        let value = self.versions.convert(&object.value, version)?;
+        let value = self.versions.convert(&object.value, &object.version, version)?;
         Ok(Some(Versioned { value, version: version.into() }))
     }
 
@@ -146,7 +151,9 @@ impl<'a> Updater<'a> {
     fn compare_in(&self, old: &Value, new: &Value, version: &str) -> Result<Option<Comparison>, String> {
         let Some(ty) = self.at(version) else { return Ok(None) };
         let convert = |v: &Value, which: &str| {
-            self.versions.convert(v, version).map_err(|e| format!("failed to convert {which} object: {e}"))
+            self.versions
+                .convert(v, self.version, version)
+                .map_err(|e| format!("failed to convert {which} object: {e}"))
         };
         let (old, new) = (convert(old, "old")?, convert(new, "new")?);
         let found = compare(&old, &new, ty).map_err(|e| format!("failed to compare objects: {e}"))?;
@@ -245,4 +252,8 @@ impl<'a> Updater<'a> {
         let gone = named(&merged.value).difference(&named(&pruned.value)).intersection(last);
         Ok(Versioned { value: remove(&merged.value, &gone, ty), version: merged.version.clone() })
     }
+}
+
+fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
 }

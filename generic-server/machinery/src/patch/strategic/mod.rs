@@ -37,7 +37,14 @@ pub fn apply(original: &Value, patch: &Value, schema: &Schema) -> Result<Value, 
         }
     };
     let current = original.as_object().cloned().unwrap_or_default();
-    let mut merged = Value::Object(merge_object(current, members, schema)?);
+    let mut merged = merge_object(current, members, schema)?;
+    // The result is decoded into the type at hand, whatever the patch says that it is.
+    for key in ["apiVersion", "kind"] {
+        if let Some(own) = original.get(key) {
+            merged.insert(key, own.clone());
+        }
+    }
+    let mut merged = Value::Object(merged);
     to_type(&mut merged, Some(original), schema)
         .map_err(|detail| PatchError::Invalid { value: go_format(patch), detail })?;
     Ok(merged)

@@ -117,6 +117,9 @@ fn directives_in_objects() {
         r#"{"metadata":{"labels":{"b":"2"}},"spec":{"strategy":{}}}"#,
     );
     check(s, before, r#"{"$patch":"delete"}"#, "{}");
+    let whole = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"}}"#;
+    check(s, whole, r#"{"$patch":"delete"}"#, r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#);
+    check(s, whole, r#"{"apiVersion":"v1","kind":"ConfigMap"}"#, whole);
     check(s, r#"{"metadata":{}}"#, r#"{"metadata":{"labels":{"$patch":"merge","ok":"yes"}}}"#, r#"{"metadata":{}}"#);
     let malformed = "invalid patch format of retainKeys";
     check_refused(s, before, r#"{"spec":{"strategy":{"$retainKeys":"type"}}}"#, 400, malformed);
