@@ -1,1 +1,108 @@
-//! APIServices: routing, proxying, availability, merged discovery
+//! The front server: APIServices, what is proxied to aggregated servers, and discovery of the whole chain.
+//!
+//! `row` and `rules` describe the APIService kind; `local` registers what the chain itself serves; `backends` keeps the
+//! remote ones, `resolve` finds where they are, `proxy` hands requests on, `availability` tells whether they answer, and
+//! `remote_discovery` what they serve.
+
+mod availability;
+mod backends;
+mod local;
+mod proxy;
+mod remote_discovery;
+mod resolve;
+mod row;
+mod rules;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use generic_server::{
+    discovery::{Discovery, DiscoveryPaths},
+    registry::{Backing, Endpoints, Registry, install},
+    request::Request,
+    server::{Builder, Claims, Endpoint, GenericServer, ResourceTable, VersionEndpoints},
+    tasks::Task,
+};
+use machinery::Str;
+
+pub use backends::ProxyClient;
+
+use backends::Backends;
+
+/// What the server is built from.
+pub struct Options<'a> {
+    /// The store and the admission chain.
+    pub backing: &'a Backing,
+    /// The next server of the chain.
+    pub delegate: Arc<GenericServer>,
+    /// The tables of the other servers: built-in groups and custom resources.
+    pub core: Arc<ArcSwap<ResourceTable>>,
+    /// The table of custom resources.
+    pub custom: Arc<ArcSwap<ResourceTable>>,
+    /// The services.
+    pub services: Arc<Registry>,
+    /// The endpoint slices.
+    pub endpoint_slices: Arc<Registry>,
+    /// The certificate that the front proxy shows to aggregated servers.
+    pub client: ProxyClient,
+    /// Whether a service's endpoints are dialled, rather than its cluster IP.
+    pub route_to_endpoints: bool,
+    /// Where clients find this server.
+    pub address: Str,
+}
+
+/// The server, but for the paths that the binary adds.
+pub struct Aggregator {
+    /// The server in the making.
+    pub builder: Builder,
+    /// The APIServices.
+    pub registry: Arc<Registry>,
+    /// What runs beside the requests.
+    pub tasks: Vec<Task>,
+    /// Discovery of the whole chain.
+    pub discovery: Arc<Discovery>,
+}
+
+/// Builds the front server.
+pub fn build(options: Options<'_>) -> Aggregator {
+    let installed = install(vec![row::api_services()], options.backing, |_| Endpoints::new());
+    let registry = installed.registries[&(Str::new_static(row::GROUP), Str::new_static("apiservices"))].clone();
+    let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
+    let resolver = resolve::Resolver {
+        services: options.services.cache().clone(),
+        service_prefix: options.services.prefix().into(),
+        slices: options.endpoint_slices.cache().clone(),
+        slice_prefix: options.endpoint_slices.prefix().into(),
+        to_endpoints: options.route_to_endpoints,
+    };
+    let backends = Arc::new(Backends::new(resolver, options.client));
+    let tables = vec![table.clone(), options.core.clone(), options.custom.clone()];
+    let discovery = Discovery::new(tables, backends.clone(), options.address);
+    let tasks = vec![
+        local::registration(registry.clone(), options.core, options.custom),
+        backends::follow(registry.clone(), backends.clone()),
+        availability::control(registry.clone(), backends.clone()),
+    ];
+    let versions = Versions { backends, discovery: DiscoveryPaths(discovery.clone()) };
+    let builder =
+        Builder::new("aggregator", Claims::Groups).table(table).versions(Arc::new(versions)).delegate(options.delegate);
+    Aggregator { builder, registry, tasks, discovery }
+}
+
+/// Group versions of remote servers first, then discovery of what is ours.
+struct Versions {
+    backends: Arc<Backends>,
+    discovery: DiscoveryPaths,
+}
+
+impl VersionEndpoints for Versions {
+    fn endpoint(&self, request: &Request) -> Option<Arc<dyn Endpoint>> {
+        let mut parts = request.info.path.strip_prefix("/apis/").into_iter().flat_map(|rest| rest.split('/'));
+        if let (Some(group), Some(version)) = (parts.next(), parts.next())
+            && let Some(backend) = self.backends.get(group, version)
+        {
+            return Some(backend);
+        }
+        self.discovery.endpoint(request)
+    }
+}

@@ -1,0 +1,129 @@
+//! The rules of the APIService kind.
+
+use generic_server::resource::{Strategy, WriteContext};
+use machinery::{
+    Value,
+    meta::{FieldError, field_error::invalid_each, names},
+};
+
+/// The strategy.
+pub(crate) struct ApiServiceRules;
+
+impl Strategy for ApiServiceRules {
+    fn has_status(&self) -> bool {
+        true
+    }
+
+    fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
+        object.make_object().insert("status", Value::object());
+    }
+
+    fn default(&self, object: &mut Value) {
+        if let Some(service) = object.at(&["spec", "service"])
+            && service.as_object().is_some()
+            && service.get("port").is_none()
+        {
+            object.set(&["spec", "service", "port"], 443);
+        }
+    }
+
+    fn name_rule(&self) -> names::NameRule {
+        names::name_is_path_segment
+    }
+
+    fn validate(&self, _cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
+        validate(object)
+    }
+}
+
+fn validate(object: &Value) -> Vec<FieldError> {
+    let text = |path: &[&str]| object.str_at(path).unwrap_or("");
+    let number = |path: &[&str]| object.at(path).and_then(Value::as_i64).unwrap_or(0);
+    let (name, group, version) = (text(&["metadata", "name"]), text(&["spec", "group"]), text(&["spec", "version"]));
+    let mut errors = Vec::new();
+    let wanted = format!("{version}.{group}");
+    if name != wanted {
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+        errors.push(FieldError::invalid("metadata.name", name, detail));
+    }
+    if group.is_empty() {
+        if version != "v1" {
+            let detail = "only v1 may have an empty group and it better be legacy kube";
+            errors.push(FieldError::required("spec.group", detail));
+        }
+    } else {
+        errors.extend(invalid_each("spec.group", group, names::dns1123_subdomain(group)));
+    }
+    errors.extend(invalid_each("spec.version", version, names::dns1035_label(version)));
+    let group_priority = number(&["spec", "groupPriorityMinimum"]);
+    if !(1..=20_000).contains(&group_priority) {
+        let detail = "must be positive and less than 20000";
+        errors.push(FieldError::invalid("spec.groupPriorityMinimum", group_priority, detail));
+    }
+    let version_priority = number(&["spec", "versionPriority"]);
+    if !(1..=1000).contains(&version_priority) {
+        let detail = "must be positive and less than 1000";
+        errors.push(FieldError::invalid("spec.versionPriority", version_priority, detail));
+    }
+    let bundle = object.at(&["spec", "caBundle"]).is_some();
+    let insecure = object.at(&["spec", "insecureSkipTLSVerify"]).and_then(Value::as_bool).unwrap_or(false);
+    if object.at(&["spec", "service"]).is_none() {
+        if bundle {
+            let value = object.at(&["spec", "caBundle"]).cloned().unwrap_or_default();
+            errors.push(FieldError::invalid("spec.caBundle", value, "local APIServices may not have a caBundle"));
+        }
+        if insecure {
+            let detail = "local APIServices may not have insecureSkipTLSVerify";
+            errors.push(FieldError::invalid("spec.insecureSkipTLSVerify", true, detail));
+        }
+        return errors;
+    }
+    if text(&["spec", "service", "namespace"]).is_empty() {
+        errors.push(FieldError::required("spec.service.namespace", ""));
+    }
+    if text(&["spec", "service", "name"]).is_empty() {
+        errors.push(FieldError::required("spec.service.name", ""));
+    }
+    let port = number(&["spec", "service", "port"]);
+    for problem in names::port_number(port) {
+        errors.push(FieldError::invalid("spec.service.port", port, format!("port is not valid: {problem}")));
+    }
+    if bundle && insecure {
+        let detail = "may not be true if caBundle is present";
+        errors.push(FieldError::invalid("spec.insecureSkipTLSVerify", true, detail));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    fn check(name: &str, spec: Value, expect: &[&str]) {
+        let object = object! { "metadata" => object! { "name" => name }, "spec" => spec };
+        let got: Vec<String> = validate(&object).iter().map(|e| e.field.clone()).collect();
+        assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn an_apiservice_is_named_after_its_group_version() {
+        let spec = |group: &str| {
+            object! { "group" => group, "version" => "v1", "groupPriorityMinimum" => 100, "versionPriority" => 10 }
+        };
+        check("v1.a.example", spec("a.example"), &[]);
+        check("v1.b.example", spec("a.example"), &["metadata.name"]);
+        check("v1.", spec(""), &[]);
+    }
+
+    #[test]
+    fn local_ones_have_no_tls() {
+        let spec = object! {
+            "group" => "a.example", "version" => "v1", "groupPriorityMinimum" => 30_000, "versionPriority" => 0,
+            "insecureSkipTLSVerify" => true,
+        };
+        let expect = ["spec.groupPriorityMinimum", "spec.versionPriority", "spec.insecureSkipTLSVerify"];
+        check("v1.a.example", spec, &expect);
+    }
+}
