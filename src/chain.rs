@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
+use arc_swap::ArcSwap;
 use generic_server::{
     admission::{self, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
-    discovery::{Discovery, DiscoveryPaths, NoRemotes},
     health::{CachesFilled, Health, NotShuttingDown, StoreAnswers},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint},
     pipeline::{Authentication, Cors, Pipeline},
     registry::Backing,
     serve::Lifecycle,
-    server::{Builder, Claims},
+    server::{Builder, Claims, ResourceTable},
     tasks::Tasks,
 };
 use machinery::Str;
@@ -42,15 +42,31 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
     let backing =
         Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
 
-    let not_found = Builder::new("apiextensions", Claims::Resources).build();
+    let custom_table = Arc::new(ArcSwap::<ResourceTable>::default());
+    let not_found = Builder::new("apiextensions", Claims::Resources).table(custom_table.clone()).build();
     let core = kube_core::build(&backing, not_found);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     admission.set(vec![Arc::new(NamespaceLifecycle { namespaces })]);
 
-    let tasks = Tasks::start(core.tasks).context("tasks")?;
-    let caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
+    let registry = |group: &'static str, plural: &'static str| {
+        core.registries[&(Str::new_static(group), Str::new_static(plural))].clone()
+    };
+    let aggregator = aggregator::build(aggregator::Options {
+        backing: &backing,
+        delegate: core.server.clone(),
+        core: core.table.clone(),
+        custom: custom_table,
+        services: registry("", "services"),
+        endpoint_slices: registry("discovery.k8s.io", "endpointslices"),
+        client: proxy_client(pki)?,
+        route_to_endpoints: config.proxying.route_to_endpoints,
+        address,
+    });
+    let tasks: Vec<_> = core.tasks.into_iter().chain(aggregator.tasks).collect();
+    let tasks = Tasks::start(tasks).context("tasks")?;
+    let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
+    caches.push(aggregator.registry.cache().clone());
     let metrics = Metrics::new();
-    let discovery = Discovery::new(vec![core.table.clone()], Arc::new(NoRemotes), address);
     let index = Arc::new(Index::default());
     let store_check = Arc::new(StoreAnswers(store.clone()));
     let livez = || Health::new("livez").with("etcd", store_check.clone()).tasks(tasks.clone());
@@ -63,8 +79,8 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
     let (healthz, livez, readyz) = (Arc::new(healthz), Arc::new(livez()), Arc::new(readyz));
     let version = Arc::new(Version::new(VERSION));
     let nothing = Arc::new(NothingHere);
-    let front = Builder::new("aggregator", Claims::Groups)
-        .versions(Arc::new(DiscoveryPaths(discovery)))
+    let front = aggregator
+        .builder
         .path("/", index.clone())
         .path("/index.html", index.clone())
         .path("/healthz", healthz.clone())
@@ -77,7 +93,6 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
         .path("/version/", version)
         .prefix("/version/", nothing.clone())
         .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone())))
-        .delegate(core.server)
         .build();
     index.set(&front);
     let pipeline = Pipeline {
@@ -105,6 +120,13 @@ fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
         embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
     Ok(embedded::Embedded::open(&dir, options)
         .with_context(|| format!("cannot open the store in {}", dir.display()))?)
+}
+
+/// The certificate that aggregated servers know this one by.
+fn proxy_client(pki: &Pki) -> Result<aggregator::ProxyClient> {
+    let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let files = &pki.proxy_client;
+    Ok(aggregator::ProxyClient { certificate: read(&files.certificate)?, key: read(&files.key)? })
 }
 
 fn authentication(config: &Config, pki: &Pki) -> Result<Authentication> {

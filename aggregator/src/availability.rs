@@ -35,9 +35,9 @@ pub(crate) fn control(registry: Arc<Registry>, backends: Arc<Backends>) -> Task 
                 let all = backends.all();
                 let now = all.first().map_or(0, |b| {
                     let resolver = &b.resolver;
-                    resolver.services.latest().revision_of_content().max(resolver.slices.latest().revision_of_content())
+                    resolver.services.metrics().changes + resolver.slices.metrics().changes
                 });
-                let now = now.max(backends.generation());
+                let now = now + backends.generation();
                 if now != seen || tick % PERIOD == 0 {
                     seen = now;
                     for backend in all {

@@ -97,12 +97,7 @@ pub(crate) struct Backends {
 
 impl Backends {
     pub(crate) fn new(resolver: Resolver, proxy: ProxyClient) -> Self {
-        Backends {
-            resolver: Arc::new(resolver),
-            proxy,
-            all: ArcSwap::default(),
-            generation: AtomicU64::new(0),
-        }
+        Backends { resolver: Arc::new(resolver), proxy, all: ArcSwap::default(), generation: AtomicU64::new(0) }
     }
 
     /// Who serves a group version, if it is a remote server.
@@ -135,10 +130,8 @@ impl Backends {
         let mut after = HashMap::new();
         for service in services {
             let Some(spec) = service.get("spec") else { continue };
-            let key = (
-                Str::from(spec.str_at(&["group"]).unwrap_or("")),
-                Str::from(spec.str_at(&["version"]).unwrap_or("")),
-            );
+            let key =
+                (Str::from(spec.str_at(&["group"]).unwrap_or("")), Str::from(spec.str_at(&["version"]).unwrap_or("")));
             let kept = before.get(&key).filter(|b| b.spec == *spec).cloned();
             if let Some(backend) = kept.or_else(|| Backend::new(spec, &self.resolver, &self.proxy).map(Arc::new)) {
                 after.insert(key, backend);
@@ -183,7 +176,9 @@ pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
 
 /// A client that trusts what the APIService says, and shows the front proxy's certificate.
 fn client(spec: &Value, service: &ServiceRef, proxy: &ProxyClient) -> Result<BackendClient, String> {
-    let builder = ClientConfig::builder();
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?;
     let insecure = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
     let builder = if insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnybody))
@@ -197,7 +192,9 @@ fn client(spec: &Value, service: &ServiceRef, proxy: &ProxyClient) -> Result<Bac
     };
     let chain = CertificateDer::pem_slice_iter(&proxy.certificate).collect::<Result<Vec<_>, _>>();
     let config = match (chain, PrivateKeyDer::from_pem_slice(&proxy.key)) {
-        (Ok(chain), Ok(key)) if !chain.is_empty() => builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())?,
+        (Ok(chain), Ok(key)) if !chain.is_empty() => {
+            builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())?
+        }
         _ => builder.with_no_client_auth(),
     };
     let name = ServerName::try_from(service.server_name()).map_err(|e| e.to_string())?;

@@ -9,11 +9,7 @@ use generic_server::{
     server::ResourceTable,
     tasks::{Task, TaskResult},
 };
-use machinery::{
-    Str, Value,
-    meta::{TimeForm, Timestamp, status::Status},
-    object,
-};
+use machinery::{Str, Value, meta::status::Status, object};
 use storage::cache::{Everything, Scope};
 
 use crate::row::GROUP;
@@ -107,9 +103,6 @@ impl Local {
             };
             done(self.registry.edit("", &name, "", edit).await)?;
         }
-        if found.at(&["status", "conditions"]).is_none() {
-            self.set_available(&name).await?;
-        }
         Ok(())
     }
 
@@ -120,22 +113,7 @@ impl Local {
             "metadata" => object! { "name" => name, "labels" => labels },
             "spec" => spec,
         };
-        done(self.registry.create_as_server(service).await)?;
-        self.set_available(name).await
-    }
-
-    async fn set_available(&self, name: &str) -> TaskResult {
-        let condition = object! {
-            "type" => "Available", "status" => "True", "reason" => "Local",
-            "message" => "Local APIServices are always available",
-            "lastTransitionTime" => Timestamp::now().text(TimeForm::Seconds),
-        };
-        let edit = move |current: &Value| {
-            let mut new = current.clone();
-            new.set(&["status", "conditions"], vec![condition.clone()]);
-            Ok(new)
-        };
-        done(self.registry.edit("", name, "status", edit).await)
+        done(self.registry.create_as_server(service).await)
     }
 
     fn find(&self, name: &str) -> Result<Option<Value>, Status> {

@@ -49,7 +49,13 @@ impl Endpoint for Backend {
 
 impl Backend {
     /// The request as the backend gets it.
-    fn outgoing(&self, request: &mut Request, host: &str, port: u16, upgrade: bool) -> Result<http::Request<Body>, Status> {
+    fn outgoing(
+        &self,
+        request: &mut Request,
+        host: &str,
+        port: u16,
+        upgrade: bool,
+    ) -> Result<http::Request<Body>, Status> {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let uri: Uri = format!("https://{host}:{port}{path}").parse().map_err(Status::internal_error)?;
@@ -134,7 +140,10 @@ fn identify(headers: &mut HeaderMap, user: &User) {
 /// A key of extra facts as a header may carry it: what is no token character is percent-encoded.
 fn escape(key: &str) -> String {
     let token = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"!#$&'*+-.^_`|~".contains(&b);
-    key.to_ascii_lowercase().bytes().map(|b| if token(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    key.to_ascii_lowercase()
+        .bytes()
+        .map(|b| if token(b) { char::from(b).to_string() } else { format!("%{b:02X}") })
+        .collect()
 }
 
 /// Says for whom and how the request came in.
@@ -163,8 +172,7 @@ fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incomi
     let backend = hyper::upgrade::on(response);
     tokio::spawn(async move {
         let (Ok(client), Ok(backend)) = tokio::join!(client, backend) else { return };
-        let (mut client, mut backend) =
-            (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(backend));
+        let (mut client, mut backend) = (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(backend));
         // Either end may just go away: that is how such connections end.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
     });
@@ -208,7 +216,9 @@ mod tests {
     #[test]
     fn what_is_about_the_connection_stays_behind() {
         let mut headers = HeaderMap::new();
-        for (name, value) in [("connection", "keep-alive, X-Mine"), ("x-mine", "1"), ("te", "trailers"), ("accept", "*/*")] {
+        for (name, value) in
+            [("connection", "keep-alive, X-Mine"), ("x-mine", "1"), ("te", "trailers"), ("accept", "*/*")]
+        {
             headers.insert(name.parse::<HeaderName>().expect("a name"), HeaderValue::from_static(value));
         }
         strip(&mut headers);

@@ -109,7 +109,9 @@ impl Resolver {
         }
         Err(Unavailable {
             reason: "MissingEndpoints",
-            message: format!("endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"),
+            message: format!(
+                "endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"
+            ),
         })
     }
 }

@@ -58,12 +58,11 @@ static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         description,
         priority: 0,
     };
-    let doc = |field: &str| generic_server::openapi::field_description("ObjectMeta", field);
     vec![
-        column("Name", "name", doc("name")),
+        column("Name", "name", Str::default()),
         column("Service", "", Str::new_static("The reference to the service that hosts this API endpoint.")),
         column("Available", "", Str::new_static("Whether this service is available.")),
-        column("Age", "", doc("creationTimestamp")),
+        column("Age", "", Str::default()),
     ]
 });
 

@@ -3,7 +3,8 @@
 use generic_server::resource::{Strategy, WriteContext};
 use machinery::{
     Value,
-    meta::{FieldError, field_error::invalid_each, names},
+    meta::{FieldError, TimeForm, Timestamp, field_error::invalid_each, names},
+    object,
 };
 
 /// The strategy.
@@ -15,7 +16,11 @@ impl Strategy for ApiServiceRules {
     }
 
     fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
-        object.make_object().insert("status", Value::object());
+        let mut status = Value::object();
+        if object.at(&["spec", "service"]).is_none() {
+            status.set(&["conditions"], vec![local_condition()]);
+        }
+        object.make_object().insert("status", status);
     }
 
     fn default(&self, object: &mut Value) {
@@ -33,6 +38,15 @@ impl Strategy for ApiServiceRules {
 
     fn validate(&self, _cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
         validate(object)
+    }
+}
+
+/// What the chain itself serves is always there.
+pub(crate) fn local_condition() -> Value {
+    object! {
+        "type" => "Available", "status" => "True", "reason" => "Local",
+        "message" => "Local APIServices are always available",
+        "lastTransitionTime" => Timestamp::now().text(TimeForm::Seconds),
     }
 }
 
@@ -97,8 +111,6 @@ fn validate(object: &Value) -> Vec<FieldError> {
 
 #[cfg(test)]
 mod tests {
-    use machinery::object;
-
     use super::*;
 
     fn check(name: &str, spec: Value, expect: &[&str]) {

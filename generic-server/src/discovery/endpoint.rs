@@ -112,6 +112,14 @@ impl Discovery {
         }
     }
 
+    /// Versions that are served, and all others of the built-in groups, which have no other owner.
+    fn answers_for(&self, group: &str, version: &str) -> bool {
+        let built_in = |table: &Arc<ArcSwap<ResourceTable>>| {
+            table.load().entries().iter().any(|e| e.row.built_in && e.row.group == group)
+        };
+        self.documents().documents.resources(group, version).is_some() || self.tables.iter().any(built_in)
+    }
+
     fn knows_group(&self, group: &str) -> bool {
         self.documents().documents.group(group).is_some()
     }
@@ -195,7 +203,8 @@ impl VersionEndpoints for DiscoveryPaths {
         }
         let place = Place::of(&request.info.path)?;
         let ours = match &place {
-            Place::Group(group) | Place::Version(group, _) => group.is_empty() || self.0.knows_group(group),
+            Place::Group(group) => self.0.knows_group(group),
+            Place::Version(group, version) => self.0.answers_for(group, version),
             Place::Core | Place::Groups { .. } => true,
         };
         ours.then(|| Arc::new(At { discovery: self.0.clone(), place }) as Arc<dyn Endpoint>)

@@ -320,6 +320,22 @@ impl Registry {
         self.create(&mut write, object).await
     }
 
+    /// Deletes an object as the server itself.
+    pub async fn delete_as_server(&self, namespace: &str, name: &str) -> Result<super::Deleted, Status> {
+        let options = server_options();
+        let user = crate::auth::User::loopback();
+        let mut warnings = Vec::new();
+        let mut write = Write {
+            row: &self.row,
+            namespace,
+            subresource: "",
+            user: &user,
+            options: &options,
+            warnings: &mut warnings,
+        };
+        self.delete(&mut write, name, &crate::handlers::options::DeleteOptions::default()).await
+    }
+
     /// Reads, edits and writes an object as the server itself.
     pub async fn edit<F>(
         self: &Arc<Self>,
