@@ -42,9 +42,10 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
     let backing =
         Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
 
+    let authorizer = authorizer(config);
     let custom_table = Arc::new(ArcSwap::<ResourceTable>::default());
     let not_found = Builder::new("apiextensions", Claims::Resources).table(custom_table.clone()).build();
-    let core = kube_core::build(&backing, not_found);
+    let core = kube_core::build(&backing, &authorizer, not_found);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     admission.set(vec![Arc::new(NamespaceLifecycle { namespaces })]);
 
@@ -98,7 +99,7 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
     let pipeline = Pipeline {
         front,
         authentication: authentication(config, pki)?,
-        authorizer: authorizer(config),
+        authorizer,
         cors: cors(config)?,
         request_timeout: if config.requests.timeout.is_zero() {
             Duration::from_secs(60)

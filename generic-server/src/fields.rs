@@ -81,6 +81,11 @@ pub(crate) fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>,
     }
 }
 
+/// Notes which fields a virtual object (a review) came with: it is answered, not stored.
+pub fn track_virtual(row: &Resource, options: &WriteOptions, new: &mut Value) {
+    with_write(row, &[], &options.field_manager, "", |w| apply::track_update(None, new, &row.schema, w));
+}
+
 /// A server-side apply.
 pub struct Apply<'a> {
     row: &'a Resource,

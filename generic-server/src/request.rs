@@ -101,7 +101,7 @@ pub fn strict_percent_decode(text: &str) -> Option<Vec<u8>> {
 }
 
 /// What a request asks for: the attributes that routing, authorisation, metrics and audit share.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestInfo {
     /// The path, decoded.
     pub path: Str,
@@ -132,9 +132,10 @@ pub struct RequestInfo {
 }
 
 /// What the shape of a resource path is, before anybody looks whether it exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
     /// No resource path.
+    #[default]
     None,
     /// A collection in all namespaces, or of a cluster-scoped resource.
     Cluster,

@@ -4,13 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use generic_server::{
+    auth::Authorizer,
     registry::{Backing, Endpoints, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
     tasks::Task,
 };
 use machinery::Str;
 
-use crate::namespaces;
+use crate::{authentication, authorization, namespaces};
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -25,8 +26,13 @@ pub struct KubeCore {
 }
 
 /// Builds the server; what it does not claim goes to `delegate`.
-pub fn build(backing: &Backing, delegate: Arc<GenericServer>) -> KubeCore {
-    let installed = install(crate::resources(), backing, |_| Endpoints::new());
+pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<GenericServer>) -> KubeCore {
+    let installed = install(crate::resources(), backing, |_| {
+        let mut endpoints = Endpoints::new();
+        endpoints.extend(authentication::endpoints());
+        endpoints.extend(authorization::endpoints(authorizer));
+        endpoints
+    });
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
     let server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(delegate).build();
     let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();

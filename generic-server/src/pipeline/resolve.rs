@@ -12,18 +12,8 @@ use crate::{
 pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
     let mut info = RequestInfo {
         path: path.into(),
-        is_resource: false,
-        verb: Verb::Other,
-        prefix: Str::default(),
-        group: Str::default(),
-        version: Str::default(),
-        namespace: Str::default(),
-        resource: Str::default(),
-        subresource: Str::default(),
-        name: Str::default(),
         method: Str::from(method.as_str().to_ascii_lowercase()),
-        rest: Str::default(),
-        route: Route::None,
+        ..RequestInfo::default()
     };
     let trimmed = path.trim_matches('/');
     let mut parts: Vec<&str> = if trimmed.is_empty() { Vec::new() } else { trimmed.split('/').collect() };
@@ -95,6 +85,19 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
         info.name = name;
     }
     info
+}
+
+/// The attributes of an action that nobody has asked for yet, but that somebody asks about.
+pub fn resource_info(verb: &str, group: &str, version: &str, resource: &str) -> RequestInfo {
+    RequestInfo {
+        is_resource: true,
+        verb: Verb::ALL.into_iter().find(|v| v.name() == verb).unwrap_or_default(),
+        method: verb.into(),
+        group: group.into(),
+        version: version.into(),
+        resource: resource.into(),
+        ..RequestInfo::default()
+    }
 }
 
 /// The name that a field selector pins, if it does: authorisation by resource name then applies to the collection.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What a request wants to do with a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Verb {
     /// POST
@@ -25,6 +25,7 @@ pub enum Verb {
     /// Requests that are handed on: proxy, exec, logs …
     Connect,
     /// HEAD, OPTIONS and others that no resource serves
+    #[default]
     Other,
 }
 

@@ -1,6 +1,12 @@
 //! The group authentication.k8s.io: who a request is from.
 
-use generic_server::resource::Resource;
+mod reviews;
+
+use std::sync::Arc;
+
+use generic_server::{registry::Endpoints, resource::Resource};
+
+use reviews::SelfReview;
 
 use crate::row::{GroupVersion, Row};
 
@@ -12,4 +18,13 @@ pub(crate) fn resources() -> Vec<Resource> {
         .into_iter()
         .map(Row::build)
         .collect()
+}
+
+/// Who serves the reviews.
+pub(crate) fn endpoints() -> Endpoints {
+    let mut endpoints = Endpoints::new();
+    for row in resources().into_iter().filter(|row| row.plural == "selfsubjectreviews") {
+        endpoints.insert((row.group.clone(), row.plural.clone()), Arc::new(SelfReview { row }));
+    }
+    endpoints
 }

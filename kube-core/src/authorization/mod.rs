@@ -1,6 +1,13 @@
 //! The group authorization.k8s.io: what somebody may do.
 
-use generic_server::resource::Resource;
+mod reviews;
+
+use std::sync::Arc;
+
+use generic_server::{auth::Authorizer, registry::Endpoints, resource::Resource};
+use machinery::Str;
+
+use reviews::{AccessReview, Subject};
 
 use crate::row::{GroupVersion, Row};
 
@@ -17,4 +24,22 @@ pub(crate) fn resources() -> Vec<Resource> {
     .into_iter()
     .map(Row::build)
     .collect()
+}
+
+/// Who serves the reviews.
+pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>) -> Endpoints {
+    let subject = |plural: &str| match plural {
+        "subjectaccessreviews" => Some(Subject::Anybody),
+        "localsubjectaccessreviews" => Some(Subject::InNamespace),
+        "selfsubjectaccessreviews" => Some(Subject::Oneself),
+        _ => None,
+    };
+    let mut endpoints = Endpoints::new();
+    for row in resources() {
+        let key: (Str, Str) = (row.group.clone(), row.plural.clone());
+        if let Some(subject) = subject(&row.plural) {
+            endpoints.insert(key, Arc::new(AccessReview { row, subject, authorizer: authorizer.clone() }));
+        }
+    }
+    endpoints
 }
