@@ -22,7 +22,7 @@ pub struct Schema {
     pub enumeration: Vec<Value>,
     /// How a list merges in server-side apply.
     pub list_type: ListType,
-    /// An object (or map) that server-side apply treats as one value.
+    /// An object (or map) that server-side apply treats as one value. Of a list: that it is atomic is written, not implied.
     pub atomic: bool,
     /// How strategic merge patch treats a list or object.
     pub patch: Option<Box<PatchStrategy>>,
@@ -235,8 +235,6 @@ pub struct Validation {
     pub external_docs: Option<Value>,
     /// `x-kubernetes-validations`: the rules as written (rule, message, messageExpression, reason, fieldPath, optionalOldSelf)
     pub rules: Vec<Value>,
-    /// `x-kubernetes-list-type: atomic` is written, not merely implied: ratcheting then does not look for items' old values
-    pub written_atomic: bool,
 }
 
 impl Schema {

@@ -127,6 +127,14 @@ pub fn package(id: TypeId) -> &'static str {
     short_name(id).rsplit('.').nth(1).expect("names have packages")
 }
 
+/// The Go type of a member where it is a named one, as reflection prints it (`v1.PullPolicy`). Only error texts ask for it.
+pub(super) fn named_go_type(id: TypeId, field: &str) -> Option<&'static str> {
+    let lines = include_str!("go-types.txt").lines();
+    let mut words = lines.map(|line| line.split(' '));
+    let mut row = words.find(|w| w.clone().take(2).eq([short_name(id), field]))?;
+    row.nth(2)
+}
+
 fn short_name(id: TypeId) -> &'static str {
     TABLE.definitions[id.0 as usize].name
 }
@@ -201,6 +209,12 @@ mod tests {
         assert!(containers.required && containers.keep);
         let replicas = field("io.k8s.api.apps.v1.DeploymentSpec", "replicas");
         assert!(replicas.pointer && !replicas.keep);
+        for line in include_str!("go-types.txt").lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            let id = by_short_name(words[0]).unwrap_or_else(|| panic!("{line}"));
+            assert!(schema(id).as_object().is_some_and(|o| o.field(words[1]).is_some()), "{line}");
+            assert_eq!(named_go_type(id, words[1]), Some(words[2]));
+        }
         let time = field("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "creationTimestamp");
         assert!(matches!(time.schema.shape, Shape::String(StringFormat::Time)) && !time.keep);
     }

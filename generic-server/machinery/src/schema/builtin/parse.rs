@@ -78,8 +78,8 @@ fn field(name: Str, facts: &Value) -> Field {
             merge_key: text(facts, "mergeKey"),
         })
     });
-    let schema =
-        Schema { enumeration: list(facts, "enum"), list_type, patch, atomic: flag(facts, "atomic"), ..place(facts) };
+    let atomic = flag(facts, "atomic") || text(facts, "listType").as_deref() == Some("atomic");
+    let schema = Schema { enumeration: list(facts, "enum"), list_type, patch, atomic, ..place(facts) };
     Field {
         name,
         schema,

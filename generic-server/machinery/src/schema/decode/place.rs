@@ -62,9 +62,20 @@ impl<'a> Place<'a> {
         Some(names.join("."))
     }
 
+    /// The type of the value, if it is that of a member or a list's item and has a name of its own.
+    fn named_type(&self) -> Option<&'static str> {
+        let (member, is_item) = match self.step {
+            Step::Index(_) => (self.parent?, true),
+            _ => (self, false),
+        };
+        let Step::Field(name, object) = member.step else { return None };
+        let named = builtin::named_go_type(object.definition?, name)?;
+        if is_item { named.strip_prefix("[]") } else { Some(named) }
+    }
+
     /// Go's text for a value of a wrong type.
     pub(super) fn type_error(&self, found: &str, wanted: &Schema) -> String {
-        let wanted = go_type(wanted);
+        let wanted = self.named_type().map_or_else(|| go_type(wanted), String::from);
         match self.go_field() {
             Some(field) => format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}"),
             None => format!("json: cannot unmarshal {found} into Go value of type {wanted}"),

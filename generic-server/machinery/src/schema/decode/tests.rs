@@ -124,6 +124,16 @@ fn wrong_types_are_refused_in_gos_words() {
         r#"{"spec":{"containers":"x"}}"#,
         &format!("{go} string into Go struct field PodSpec.spec.containers of type []v1.Container"),
     );
+    check(
+        pod,
+        r#"{"spec":{"containers":[{"imagePullPolicy":1}]}}"#,
+        &format!("{go} number into Go struct field Container.spec.containers.imagePullPolicy of type v1.PullPolicy"),
+    );
+    check(
+        kind("", "v1", "Service"),
+        r#"{"spec":{"ipFamilies":[true]}}"#,
+        &format!("{go} bool into Go struct field ServiceSpec.spec.ipFamilies of type v1.IPFamily"),
+    );
     let secret = kind("", "v1", "Secret");
     for (data, at) in
         [("plain text", 5), ("%%%", 0), ("abcde", 4), ("ab=", 3), ("ab=c", 2), ("abc=d", 4), ("a=", 1), ("ab\ncd%", 5)]

@@ -38,7 +38,7 @@ fn node(props: &Value, nested: bool) -> Schema {
             Some("map") => ListType::Map(strings(props, "x-kubernetes-list-map-keys")),
             _ => ListType::Atomic,
         },
-        atomic: props.str_at(&["x-kubernetes-map-type"]) == Some("atomic"),
+        atomic: listed == Some("atomic") || props.str_at(&["x-kubernetes-map-type"]) == Some("atomic"),
         preserve_unknown_fields: flag("x-kubernetes-preserve-unknown-fields"),
         embedded_resource: flag("x-kubernetes-embedded-resource"),
         validation: validation(props, type_name, nested),
@@ -113,8 +113,7 @@ fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Valida
         "uniqueItems",
         "x-kubernetes-validations",
     ];
-    let written_atomic = props.str_at(&["x-kubernetes-list-type"]) == Some("atomic");
-    if !nested && !written_atomic && !RESTRICTING.iter().any(|key| props.get(key).is_some()) {
+    if !nested && !RESTRICTING.iter().any(|key| props.get(key).is_some()) {
         return None;
     }
     let number = |key: &str| props.get(key).and_then(Value::as_f64);
@@ -148,7 +147,6 @@ fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Valida
         any_of: nodes("anyOf"),
         not: props.get("not").filter(|n| n.as_object().is_some()).map(|n| Box::new(node(n, true))),
         rules: list(props, "x-kubernetes-validations").to_vec(),
-        written_atomic,
         ..Validation::default()
     }))
 }

@@ -49,14 +49,13 @@ impl<'a> Old<'a> {
             _ => None,
         };
         let old = self.value.as_array().unwrap_or_default();
-        let atomic = self.schema.validation.as_deref().is_some_and(|v| v.written_atomic);
         let items = match &self.schema.list_type {
             ListType::Map(keys) => {
                 let by_key: HashMap<String, &Value> = old.iter().map(|item| (key_of(item, keys), item)).collect();
                 new.iter().map(|item| by_key.get(&key_of(item, keys)).copied()).collect()
             }
             ListType::Set => Vec::new(),
-            ListType::Atomic if atomic => Vec::new(),
+            ListType::Atomic if self.schema.atomic => Vec::new(),
             ListType::Atomic => (0..new.len()).map(|i| old.get(i)).collect(),
         };
         OldItems { items, schema }

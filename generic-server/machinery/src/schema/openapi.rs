@@ -1,0 +1,432 @@
+//! Schemas as OpenAPI documents publish them: definitions of built-in types and the kinds of CRDs, for v2 and v3.
+
+use super::{Field, IntFormat, ListType, PatchStrategy, Schema, Shape, ShortForm, StringFormat, TypeId, builtin};
+use crate::{Map, Str, Value, array, object};
+
+/// Which OpenAPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// Swagger 2.0, which kubectl before 1.27 reads: no defaults, no alternatives.
+    V2,
+    /// OpenAPI 3.0.
+    V3,
+}
+
+/// The prose of a built-in definition, or of one of its members.
+pub type Prose<'a> = &'a dyn Fn(TypeId, Option<&str>) -> Option<Str>;
+
+/// A kind of a CRD.
+#[derive(Clone, Copy, Debug)]
+pub struct CustomKind<'a> {
+    /// The group.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+    /// The kind of lists of it.
+    pub list_kind: &'a str,
+    /// The resource's plural name.
+    pub plural: &'a str,
+    /// `selectableFields` of the version, as the CRD has them.
+    pub selectable_fields: &'a [Value],
+}
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+fn target(name: &str, flavor: Flavor) -> Value {
+    let place = match flavor {
+        Flavor::V2 => "#/definitions/",
+        Flavor::V3 => "#/components/schemas/",
+    };
+    format!("{place}{name}").into()
+}
+
+/// A reference; beside other members OpenAPI 3 allows it only inside of `allOf`.
+fn reference(name: &str, flavor: Flavor, beside_others: bool) -> Vec<(Str, Value)> {
+    let reference = (Str::from("$ref"), target(name, flavor));
+    match flavor {
+        Flavor::V3 if beside_others => vec![("allOf".into(), array![Map::from_entries(vec![reference])])],
+        _ => vec![reference],
+    }
+}
+
+/// The definition that a shape is, if it is one.
+fn definition_of(shape: &Shape) -> Option<TypeId> {
+    let name = match shape {
+        Shape::Ref(id) => return Some(*id),
+        Shape::String(StringFormat::Time) => "apimachinery.pkg.apis.meta.v1.Time",
+        Shape::String(StringFormat::MicroTime) => "apimachinery.pkg.apis.meta.v1.MicroTime",
+        Shape::Quantity => "apimachinery.pkg.api.resource.Quantity",
+        Shape::IntOrString => "apimachinery.pkg.util.intstr.IntOrString",
+        Shape::SchemaOr(form) => match form {
+            ShortForm::List => "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray",
+            ShortForm::Bool => "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool",
+            ShortForm::Strings => "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+        },
+        _ => return None,
+    };
+    builtin::by_name(name)
+}
+
+/// The definitions that a definition refers to, without repetition.
+pub fn references(id: TypeId) -> Vec<TypeId> {
+    fn collect(shape: &Shape, out: &mut Vec<TypeId>) {
+        match shape {
+            Shape::List(inner) | Shape::Map(inner) => collect(&inner.shape, out),
+            shape => out.extend(definition_of(shape)),
+        }
+    }
+    let mut out = Vec::new();
+    if let Shape::Object(object) = &builtin::schema(id).shape {
+        object.fields.iter().for_each(|f| collect(&f.schema.shape, &mut out));
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// A built-in definition.
+pub fn definition(id: TypeId, flavor: Flavor, prose: Prose<'_>) -> Value {
+    let schema = builtin::schema(id);
+    let mut out = Map::new();
+    if let Some(text) = prose(id, None) {
+        out.insert("description", text);
+    }
+    match &schema.shape {
+        Shape::Object(object) => {
+            out.insert("type", "object");
+            let properties = object.fields.iter().map(|f| (f.name.clone(), field(f, flavor, prose(id, Some(&f.name)))));
+            let properties: Map = properties.collect();
+            if !properties.is_empty() {
+                out.insert("properties", properties);
+            }
+            let mut required: Vec<&Field> = object.fields.iter().filter(|f| f.required).collect();
+            // The order of the Go struct, which is that of the protobuf fields but for apiVersion and kind.
+            required.sort_by_key(|f| (f.name != "apiVersion", f.name != "kind", f.proto.as_ref().map(|p| p.number)));
+            if !required.is_empty() {
+                out.insert("required", required.iter().map(|f| Value::from(&f.name)).collect::<Value>());
+            }
+            if schema.atomic {
+                out.insert("x-kubernetes-map-type", "atomic");
+            }
+            if let Some(unions) = &object.unions {
+                out.insert("x-kubernetes-unions", unions.clone());
+            }
+        }
+        shape => out.extend(special(id, shape, flavor)),
+    }
+    let kinds = builtin::kinds().iter().filter(|k| k.id == id);
+    let kinds: Vec<Value> = kinds.map(|k| gvk(k.group, k.version, k.kind)).collect();
+    if !kinds.is_empty() {
+        out.insert("x-kubernetes-group-version-kind", kinds);
+    }
+    Value::Object(out)
+}
+
+fn gvk(group: &str, version: &str, kind: &str) -> Value {
+    object! { "group" => group, "kind" => kind, "version" => version }
+}
+
+/// The definitions that are no objects with members.
+fn special(id: TypeId, shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
+    let either = |a: &str, b: &str| vec![("oneOf".into(), array![object! { "type" => a }, object! { "type" => b }])];
+    let typed = |name: &str| vec![(Str::from("type"), Value::from(name))];
+    match (shape, flavor) {
+        (Shape::Quantity, Flavor::V3) => either("string", "number"),
+        (Shape::Quantity, Flavor::V2) => typed("string"),
+        (Shape::IntOrString, Flavor::V3) => either("integer", "string"),
+        (Shape::IntOrString, Flavor::V2) => [typed("string"), vec![("format".into(), "int-or-string".into())]].concat(),
+        (Shape::String(_), _) => [typed("string"), vec![("format".into(), "date-time".into())]].concat(),
+        (Shape::Any, _) if builtin::type_name(id) != "JSON" => typed("object"),
+        _ => Vec::new(),
+    }
+}
+
+fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
+    let schema = &field.schema;
+    let mut out = place(schema, flavor, true);
+    if let Some(text) = prose {
+        out.push(("description".into(), text.into()));
+    }
+    if !schema.enumeration.is_empty() {
+        out.push(("enum".into(), schema.enumeration.clone().into()));
+    }
+    let list_type = match &schema.list_type {
+        ListType::Atomic => matches!(schema.shape, Shape::List(_)).then_some("atomic").filter(|_| schema.atomic),
+        ListType::Set => Some("set"),
+        ListType::Map(keys) => {
+            out.push(("x-kubernetes-list-map-keys".into(), keys.iter().map(Value::from).collect()));
+            Some("map")
+        }
+    };
+    if let Some(list_type) = list_type {
+        out.push(("x-kubernetes-list-type".into(), list_type.into()));
+    }
+    if schema.atomic && matches!(schema.shape, Shape::Map(_) | Shape::Ref(_)) {
+        out.push(("x-kubernetes-map-type".into(), "atomic".into()));
+    }
+    if let Some(patch) = schema.patch.as_deref() {
+        out.extend(patch_members(patch));
+    }
+    Value::Object(Map::from_entries(out))
+}
+
+fn patch_members(patch: &PatchStrategy) -> Vec<(Str, Value)> {
+    let strategy = match (patch.merge, patch.retain_keys) {
+        (true, true) => "merge,retainKeys",
+        (false, true) => "retainKeys",
+        _ => "merge",
+    };
+    let mut out = vec![("x-kubernetes-patch-strategy".into(), strategy.into())];
+    out.extend(patch.merge_key.as_ref().map(|key| ("x-kubernetes-patch-merge-key".into(), key.into())));
+    out
+}
+
+/// Type, format and default of a place.
+fn place(schema: &Schema, flavor: Flavor, member: bool) -> Vec<(Str, Value)> {
+    let mut out = match definition_of(&schema.shape) {
+        Some(id) => reference(&builtin::name(id), flavor, member),
+        None => shape(&schema.shape, flavor),
+    };
+    if let Some(default) = schema.default.as_ref().filter(|_| flavor == Flavor::V3) {
+        out.push(("default".into(), default.clone()));
+    }
+    out
+}
+
+fn shape(shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
+    let (type_name, format) = match shape {
+        Shape::Object(_) | Shape::Map(_) => ("object", None),
+        Shape::List(_) => ("array", None),
+        Shape::String(StringFormat::Byte) => ("string", Some("byte")),
+        Shape::String(_) => ("string", None),
+        Shape::Integer(IntFormat::Int32) => ("integer", Some("int32")),
+        Shape::Integer(_) => ("integer", Some("int64")),
+        Shape::Number => ("number", Some("double")),
+        Shape::Boolean => ("boolean", None),
+        _ => return Vec::new(),
+    };
+    let mut out = vec![(Str::from("type"), Value::from(type_name))];
+    out.extend(format.map(|f| ("format".into(), f.into())));
+    let inner = |schema: &Schema| Value::Object(Map::from_entries(place(schema, flavor, false)));
+    match shape {
+        Shape::Map(values) => out.push(("additionalProperties".into(), inner(values))),
+        Shape::List(items) => out.push(("items".into(), inner(items))),
+        _ => {}
+    }
+    out
+}
+
+impl CustomKind<'_> {
+    /// The definition's name: the group's labels in reverse, version and kind (`dev.example.v1.Clock`).
+    pub fn definition_name(&self, kind: &str) -> String {
+        let labels: Vec<&str> = self.group.rsplit('.').collect();
+        format!("{}.{}.{kind}", labels.join("."), self.version)
+    }
+
+    fn extend(&self, kind: &str, out: &mut Map) {
+        out.insert("x-kubernetes-group-version-kind", array![gvk(self.group, self.version, kind)]);
+        let paths = self.selectable_fields.iter().filter_map(|f| f.str_at(&["jsonPath"]));
+        let paths: Vec<Value> = paths.map(|p| object! { "fieldPath" => p.strip_prefix('.').unwrap_or(p) }).collect();
+        if !paths.is_empty() {
+            out.insert("x-kubernetes-selectable-fields", paths);
+        }
+    }
+
+    /// The kind, with the `openAPIV3Schema` of its version (decoded as JSONSchemaProps), if it has one.
+    pub fn schema(&self, props: Option<&Value>, flavor: Flavor, prose: Prose<'_>) -> Value {
+        let preserving = |p: &Value| p.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+        let mut out = match props {
+            Some(props) if !(flavor == Flavor::V2 && preserving(props)) => {
+                let mut out = custom_node(props, flavor, prose);
+                let properties = out.entry("properties").make_object();
+                properties.extend(type_meta(flavor, prose, OBJECT_META));
+                out
+            }
+            // Members would make kubectl refuse all others.
+            _ => Map::from_entries(vec![("type".into(), "object".into())]),
+        };
+        self.extend(self.kind, &mut out);
+        Value::Object(out)
+    }
+
+    /// The kind of lists.
+    pub fn list_schema(&self, flavor: Flavor, prose: Prose<'_>) -> Value {
+        const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+        let item = Map::from_entries(reference(&self.definition_name(self.kind), flavor, false));
+        let mut properties: Map = type_meta(flavor, prose, LIST_META).into_iter().collect();
+        properties.insert(
+            "items",
+            object! {
+                "description" => format!("List of {}. More info: {CONVENTIONS}", self.plural),
+                "type" => "array",
+                "items" => item,
+            },
+        );
+        let mut out = Map::new();
+        out.insert("description", format!("{} is a list of {}", self.list_kind, self.kind));
+        out.insert("type", "object");
+        out.insert("required", array!["items"]);
+        out.insert("properties", properties);
+        self.extend(self.list_kind, &mut out);
+        Value::Object(out)
+    }
+}
+
+/// apiVersion, kind and metadata.
+fn type_meta(flavor: Flavor, prose: Prose<'_>, metadata: &str) -> Vec<(Str, Value)> {
+    // Any kind's members have this prose.
+    let kind = if metadata == LIST_META { "ConfigMapList" } else { "ConfigMap" };
+    let model = builtin::by_gvk("", "v1", kind).expect("the table has ConfigMap and its list");
+    let described = |name: &'static str, mut entries: Vec<(Str, Value)>| {
+        entries.extend(prose(model, Some(name)).map(|text| ("description".into(), text.into())));
+        (Str::from(name), Value::Object(Map::from_entries(entries)))
+    };
+    let text = || vec![(Str::from("type"), Value::from("string"))];
+    vec![
+        described("apiVersion", text()),
+        described("kind", text()),
+        described("metadata", reference(metadata, flavor, true)),
+    ]
+}
+
+/// A node of a CRD's schema as published: as written, but for what v2 cannot say and what embedded resources imply.
+fn custom_node(props: &Value, flavor: Flavor, prose: Prose<'_>) -> Map {
+    let mut out = props.as_object().cloned().unwrap_or_default();
+    let preserving = props.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+    if flavor == Flavor::V2 {
+        for key in ["allOf", "anyOf", "oneOf", "not", "default"] {
+            out.remove(key);
+        }
+        let nullable = out.remove("nullable") == Some(Value::Bool(true));
+        if nullable {
+            out.remove("type");
+        }
+        if nullable || preserving {
+            out.remove("items");
+            out.remove("properties");
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(value) = out.get_mut(key).filter(|v| v.as_object().is_some()) {
+            *value = custom_node(value, flavor, prose).into();
+        }
+    }
+    if let Some(Value::Object(properties)) = out.get_mut("properties") {
+        for (_, value) in properties.iter_mut() {
+            *value = custom_node(value, flavor, prose).into();
+        }
+    }
+    let embedded = props.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
+    if embedded && !(flavor == Flavor::V2 && preserving) {
+        out.entry("properties").make_object().extend(type_meta(flavor, prose, OBJECT_META));
+        let mut required = props.get("required").and_then(Value::as_array).unwrap_or_default().to_vec();
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|r| r.as_str() == Some(name)) {
+                required.push(name.into());
+            }
+        }
+        out.insert("required", required);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::json;
+
+    fn none(_: TypeId, _: Option<&str>) -> Option<Str> {
+        None
+    }
+
+    fn read(text: &str) -> Value {
+        json::decode(text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"))
+    }
+
+    #[test]
+    fn definitions_are_published_with_their_extensions() {
+        let check = |name: &str, flavor, want: &str| {
+            let id = builtin::by_name(name).expect("a definition");
+            assert_eq!(definition(id, flavor, &none), read(want), "{name}");
+        };
+        check(
+            "io.k8s.api.autoscaling.v1.Scale",
+            Flavor::V3,
+            r##"{"type":"object","properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"},
+                "metadata":{"default":{},"allOf":[{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}]},
+                "spec":{"default":{},"allOf":[{"$ref":"#/components/schemas/io.k8s.api.autoscaling.v1.ScaleSpec"}]},
+                "status":{"default":{},"allOf":[{"$ref":"#/components/schemas/io.k8s.api.autoscaling.v1.ScaleStatus"}]}},
+                "x-kubernetes-group-version-kind":[{"group":"autoscaling","kind":"Scale","version":"v1"}]}"##,
+        );
+        check(
+            "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
+            Flavor::V2,
+            r#"{"type":"object","required":["apiVersion","kind","name","uid"],"properties":{"apiVersion":{"type":"string"},
+                "blockOwnerDeletion":{"type":"boolean"},"controller":{"type":"boolean"},"kind":{"type":"string"},"name":{"type":"string"},
+                "uid":{"type":"string"}},"x-kubernetes-map-type":"atomic"}"#,
+        );
+        check(
+            "io.k8s.apimachinery.pkg.api.resource.Quantity",
+            Flavor::V3,
+            r#"{"oneOf":[{"type":"string"},{"type":"number"}]}"#,
+        );
+        check("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", Flavor::V3, r#"{"type":"object"}"#);
+        let meta = builtin::by_name(OBJECT_META).expect("ObjectMeta");
+        let published = definition(meta, Flavor::V3, &none);
+        assert_eq!(
+            published.at(&["properties", "ownerReferences"]),
+            Some(&read(
+                r##"{"type":"array","items":{"$ref":"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"},
+                "x-kubernetes-list-map-keys":["uid"],"x-kubernetes-list-type":"map","x-kubernetes-patch-merge-key":"uid",
+                "x-kubernetes-patch-strategy":"merge"}"##
+            ))
+        );
+        assert_eq!(published.str_at(&["properties", "managedFields", "x-kubernetes-list-type"]), Some("atomic"));
+        let names: Vec<_> = references(meta).into_iter().map(builtin::type_name).collect();
+        assert_eq!(names, ["ManagedFieldsEntry", "OwnerReference", "Time"]);
+    }
+
+    const KIND: CustomKind<'_> = CustomKind {
+        group: "clocks.example.dev",
+        version: "v1",
+        kind: "Clock",
+        list_kind: "ClockList",
+        plural: "clocks",
+        selectable_fields: &[],
+    };
+
+    #[test]
+    fn custom_kinds_are_published() {
+        let props = read(
+            r#"{"type":"object","properties":{"spec":{"type":"object","oneOf":[{"required":["a"]}],"properties":{
+                "a":{"type":"string","nullable":true,"default":"x"},
+                "emb":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}}}}}"#,
+        );
+        let v3 = KIND.schema(Some(&props), Flavor::V3, &none);
+        assert_eq!(
+            v3.at(&["properties", "spec", "properties", "a"]),
+            props.at(&["properties", "spec", "properties", "a"])
+        );
+        assert_eq!(
+            v3.at(&["properties", "spec", "properties", "emb", "required"]),
+            Some(&array!["kind", "apiVersion"])
+        );
+        assert!(
+            v3.at(&["properties", "metadata", "allOf"]).is_some() && v3.at(&["properties", "spec", "oneOf"]).is_some()
+        );
+        let v2 = KIND.schema(Some(&props), Flavor::V2, &none);
+        assert_eq!(v2.at(&["properties", "spec", "properties", "a"]), Some(&Value::object()));
+        assert!(v2.at(&["properties", "spec", "oneOf"]).is_none());
+        assert_eq!(v2.at(&["properties", "metadata", "$ref"]), Some(&format!("#/definitions/{OBJECT_META}").into()));
+        assert_eq!(
+            KIND.list_schema(Flavor::V3, &none).str_at(&["properties", "items", "items", "$ref"]),
+            Some("#/components/schemas/dev.example.clocks.v1.Clock")
+        );
+        let open = read(r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#);
+        let v2 = KIND.schema(Some(&open), Flavor::V2, &none);
+        assert!(v2.get("properties").is_none() && v2.get("x-kubernetes-group-version-kind").is_some());
+    }
+}
