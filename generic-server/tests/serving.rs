@@ -410,3 +410,109 @@ async fn with_retry_after_new_requests_are_answered_429_while_old_ones_drain() {
     assert_eq!(slow.await.expect("the task").expect("a response").status(), StatusCode::OK);
     ending.await.expect("the shutdown ends");
 }
+
+/// Sends bytes on a fresh connection and returns what comes back until the server closes it.
+async fn exchange(server: &Server, authority: &Authority, alpn: &'static [u8], bytes: &[u8]) -> Vec<u8> {
+    let client = Client { alpn, ..Client::default() };
+    let mut stream = client.connect(server, &authority.certificate).await.expect("connects");
+    // The server may close while we write: what it answered still counts.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await.expect("is closed");
+    answer
+}
+
+#[tokio::test]
+async fn malformed_http_closes_its_own_connection_and_no_other() {
+    let authority = Authority::new("ca");
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut neighbour = http2(stream).await;
+    for garbage in [
+        &b"\x00\x01\x02\x03 garbage\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nBad Header\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let answer = exchange(&server, &authority, b"http/1.1", garbage).await;
+        let is_refused = answer.is_empty() || answer.starts_with(b"HTTP/1.1 400");
+        assert!(is_refused, "{garbage:?}: {}", String::from_utf8_lossy(&answer));
+    }
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for frames in [
+        // No preface; a frame larger than allowed; data on a stream that was never opened; headers that do not decode.
+        &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
+        b"\xff\xff\xff\x00\x00\x00\x00\x00\x01",
+        b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01x",
+        b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x01\x05\x00\x00\x00\x01\xff\xff\xff\xff",
+    ] {
+        let bytes = if frames.starts_with(b"GET") { frames.to_vec() } else { [PREFACE, frames].concat() };
+        exchange(&server, &authority, b"h2", &bytes).await;
+        let response = neighbour.send_request(get("/")).await.expect("the neighbour is served");
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_can_be_upgraded_and_carries_bytes_both_ways() {
+    let authority = Authority::new("ca");
+    let echo = async |mut request: Request<Incoming>| {
+        let upgrade = hyper::upgrade::on(&mut request);
+        tokio::spawn(async move {
+            let mut stream = TokioIo::new(upgrade.await.expect("is upgraded"));
+            let (mut reader, mut writer) = tokio::io::split(&mut stream);
+            tokio::io::copy(&mut reader, &mut writer).await.expect("echoes");
+        });
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().insert("connection", "Upgrade".parse().expect("a value"));
+        response.headers_mut().insert("upgrade", "echo".parse().expect("a value"));
+        response
+    };
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), move |r| echo(r));
+    let client = Client { alpn: b"http/1.1", ..Client::default() };
+    let mut stream = client.connect(&server, &authority.certificate).await.expect("connects");
+    let head = b"GET /exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
+    stream.write_all(head).await.expect("writes");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(stream.read_u8().await.expect("a head"));
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&answer));
+    stream.write_all(b"hello").await.expect("writes");
+    let mut echoed = [0; 5];
+    stream.read_exact(&mut echoed).await.expect("reads");
+    assert_eq!(&echoed, b"hello");
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_holds_back_the_producer_and_nobody_else() {
+    let authority = Authority::new("ca");
+    let drawn = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&drawn);
+    let service = move |request: Request<Incoming>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            if request.uri().path() != "/endless" {
+                return Response::new(Body::full("ok"));
+            }
+            let chunks = std::iter::repeat_with(move || {
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Bytes::from_static(&[b'x'; 16 * 1024])
+            });
+            Response::new(Body::chunks(chunks, None))
+        }
+    };
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), service);
+    let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
+    let mut sender = http2(stream).await;
+    let stalled = sender.send_request(get("/endless")).await.expect("a response");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let bytes = drawn.load(std::sync::atomic::Ordering::Relaxed) * 16 * 1024;
+    assert!(bytes < 4 * 1024 * 1024, "{bytes} bytes were made for a client that reads none");
+    let response = sender.send_request(get("/")).await.expect("another stream is served");
+    assert_eq!(text(response).await, "ok");
+    drop(stalled);
+}
