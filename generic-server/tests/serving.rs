@@ -471,7 +471,7 @@ async fn a_connection_can_be_upgraded_and_carries_bytes_both_ways() {
         response.headers_mut().insert("upgrade", "echo".parse().expect("a value"));
         response
     };
-    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), move |r| echo(r));
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), echo);
     let client = Client { alpn: b"http/1.1", ..Client::default() };
     let mut stream = client.connect(&server, &authority.certificate).await.expect("connects");
     let head = b"GET /exec HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
