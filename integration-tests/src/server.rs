@@ -1,0 +1,176 @@
+//! The server under test, as a process.
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::Once,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::{Reply, send};
+
+/// A running `kube-apiserver` with a data folder of its own. It is killed when this is dropped.
+pub struct Server {
+    child: Option<Child>,
+    dir: TempDir,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a fresh server and waits until it says that it is ready.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
+            .expect("written");
+        let mut server = Server { child: None, dir, port: free_port() };
+        server.run();
+        server
+    }
+
+    /// Starts the process on the folder there is.
+    pub fn run(&mut self) {
+        let log = File::create(self.log_path()).expect("a log");
+        let child = Command::new(binary())
+            .args(["--bind-address=127.0.0.1", "--allow-privileged=true"])
+            .arg(format!("--secure-port={}", self.port))
+            .arg(format!("--data-dir={}", self.data().display()))
+            .arg(format!("--token-auth-file={}", self.dir.path().join("tokens.csv").display()))
+            .stdout(log.try_clone().expect("a handle"))
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        self.child = Some(child);
+        let since = Instant::now();
+        while !self.log().lines().any(|line| line == "ready") {
+            let ended = self.child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_some());
+            assert!(!ended && since.elapsed() < Duration::from_secs(60), "not ready:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the process at once, as a power cut would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("killed");
+            child.wait().expect("waited for");
+        }
+    }
+
+    /// The port it serves on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The folder that goes away with it.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// A request as the administrator.
+    pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        let body = body.map(|b| b.to_string()).unwrap_or_default();
+        let content_type = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ if body.is_empty() => "",
+            _ => "application/json",
+        };
+        send(self.port, method, path, content_type, body.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
+    }
+
+    /// Runs kubectl with the server's own kubeconfig and gives what it prints; panics if it fails.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        self.kubectl_with(arguments, "")
+    }
+
+    /// Runs kubectl with something on its standard input.
+    pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.try_kubectl(arguments, input);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(
+            output.status.success(),
+            "kubectl {}\n{}{}",
+            arguments.join(" "),
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        text(&output.stdout)
+    }
+
+    /// Runs kubectl, whatever becomes of it.
+    pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Output {
+        use std::io::Write;
+        let mut child = Command::new(kubectl_path())
+            .args(arguments)
+            .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
+            .env("HOME", self.dir.path()) // its discovery cache is this server's alone
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("kubectl starts");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("written");
+        child.wait_with_output().expect("kubectl ends")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a port").port()
+}
+
+/// The built server: beside the test's own executable. Built once if it is not there.
+pub fn binary() -> PathBuf {
+    static BUILD: Once = Once::new();
+    let test = std::env::current_exe().expect("the test has a path");
+    let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
+    let path = profile.join("kube-apiserver");
+    BUILD.call_once(|| {
+        if !path.exists() {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["build", "--package=kube-apiserver", "--bin=kube-apiserver"]);
+            cargo.arg(format!("--target-dir={}", profile.parent().expect("target").display()));
+            if profile.ends_with("release") {
+                cargo.arg("--release");
+            }
+            assert!(
+                cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).status().expect("cargo runs").success()
+            );
+        }
+    });
+    path
+}
+
+/// kubectl: the one on PATH, else the one that `tools/install-test-deps` has put into the cache.
+pub fn kubectl_path() -> PathBuf {
+    let on_path = std::env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| std::env::split_paths(&path).map(|dir| dir.join("kubectl")).collect::<Vec<_>>());
+    let cached =
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/kube-apiserver-tests/kubectl/kubectl"));
+    on_path.chain(cached).find(|p| p.is_file()).expect("kubectl: run tools/install-test-deps")
+}
