@@ -6,8 +6,8 @@ use machinery::meta::{
 };
 
 use crate::{
-    auth::{Attributes, Authorizer, Decision},
-    request::Request,
+    auth::{Attributes, Authorizer, Decision, User},
+    request::{Request, RequestInfo},
 };
 
 /// Lets the request pass, or refuses it with upstream's words.
@@ -15,13 +15,13 @@ pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) ->
     let attributes = Attributes { user: &request.user, info: &request.info };
     match authorizer.authorize(&attributes).await {
         Decision::Allow => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal(request, &reason)),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(&request.info, &request.user, &reason)),
     }
 }
 
 /// The 403.
-pub(super) fn refusal(request: &Request, reason: &str) -> Status {
-    let (info, user) = (&request.info, &request.user.name);
+pub(super) fn refusal_of(info: &RequestInfo, user: &User, reason: &str) -> Status {
+    let user = &user.name;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     if !info.is_resource {
         let text = format!("forbidden: User {user:?} cannot {} path {:?}{because}", info.method, info.path);

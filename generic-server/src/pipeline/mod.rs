@@ -1,11 +1,12 @@
 //! The pipeline: what every request passes before a server of the chain sees it, in this order.
 //!
-//! panic → resolve → deadline → CORS → authenticate → audit id → authorize → the chain
+//! panic → resolve → deadline → CORS → authenticate → impersonate → authorize → the chain
 
 pub mod authenticate;
 mod authorize;
 mod cors;
 mod deadline;
+mod impersonate;
 mod panic;
 pub mod resolve;
 pub mod respond;
@@ -123,6 +124,7 @@ impl Pipeline {
             return Ok(preflight);
         }
         self.authentication.authenticate(&mut request)?;
+        impersonate::impersonate(&*self.authorizer, &mut request).await?;
         authorize::authorize(&*self.authorizer, &request).await?;
         let deadline = request.deadline;
         deadline::enforce(deadline, self.front.serve(request)).await
