@@ -36,7 +36,7 @@ impl Server {
     pub fn run(&mut self) {
         let log = File::create(self.log_path()).expect("a log");
         let child = Command::new(binary())
-            .args(["--bind-address=127.0.0.1", "--allow-privileged=true"])
+            .args(["--bind-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC"])
             .arg(format!("--secure-port={}", self.port))
             .arg(format!("--data-dir={}", self.data().display()))
             .arg(format!("--token-auth-file={}", self.dir.path().join("tokens.csv").display()))
