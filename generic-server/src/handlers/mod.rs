@@ -10,6 +10,7 @@ mod list_options;
 pub mod options;
 mod patch;
 mod scale;
+mod scale_fields;
 pub mod transform;
 mod update;
 mod watch;

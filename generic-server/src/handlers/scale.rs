@@ -15,6 +15,7 @@ use super::{
     Target, body,
     create::{check_name, check_namespace},
     options::{WriteKind, WriteOptions},
+    scale_fields::ScaleFields,
 };
 use crate::{
     negotiate::Offer,
@@ -83,7 +84,11 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         return Ok(document(StatusCode::OK, &scale, accepted));
     }
     let mut warnings = Vec::new();
-    let write_kind = if verb == Verb::Patch { WriteKind::Patch } else { WriteKind::Update };
+    let write_kind = match verb {
+        Verb::Patch if is_apply(&target) => WriteKind::Apply,
+        Verb::Patch => WriteKind::Patch,
+        _ => WriteKind::Update,
+    };
     let options = WriteOptions::read(&target.request, write_kind)?;
     let change = if verb == Verb::Patch {
         NewScale::Patch(read_patch(&mut target).await?)
@@ -104,7 +109,9 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         options: &options,
         warnings: &mut warnings,
     };
-    let change = SetReplicas { paths: &paths, row: &target.entry.row, name: &info.name, change };
+    let row = &target.entry.row;
+    let fields = ScaleFields { row, versions: target.registry.versions(), options: &options };
+    let change = SetReplicas { paths: &paths, row, name: &info.name, change, fields };
     let written = target.registry.update(&mut write, &info.name, &change).await?;
     let scale = paths.scale(&target.registry.decode(&written.bytes)?);
     Ok(add_warnings(document(StatusCode::OK, &scale, accepted), &warnings))
@@ -120,6 +127,13 @@ enum ScalePatch {
     Json(Value),
     Merge(Value),
     Strategic(Value),
+    Apply(Value),
+}
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+fn is_apply(target: &Target) -> bool {
+    target.request.header("content-type").is_some_and(|t| t.split(';').next() == Some(APPLY))
 }
 
 async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
@@ -131,9 +145,9 @@ async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
         "application/json-patch+json" => Ok(ScalePatch::Json(patch?)),
         "application/merge-patch+json" => Ok(ScalePatch::Merge(patch?)),
         "application/strategic-merge-patch+json" => Ok(ScalePatch::Strategic(patch?)),
-        "application/apply-patch+yaml" => {
+        APPLY => {
             let applied = machinery::codec::yaml::decode(&bytes).map_err(|e| Status::bad_request(e.to_string()))?;
-            Ok(ScalePatch::Merge(applied))
+            Ok(ScalePatch::Apply(applied))
         }
         _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json"])),
     }
@@ -145,15 +159,25 @@ struct SetReplicas<'a> {
     row: &'a Resource,
     name: &'a str,
     change: NewScale,
+    fields: ScaleFields<'a>,
 }
 
 #[async_trait]
 impl Change for SetReplicas<'_> {
     async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         let Some(current) = current else { return Ok(None) };
+        let mut before = self.paths.scale(current);
+        self.fields.show(current, &mut before);
         let scale = match &self.change {
-            NewScale::Whole(scale) => scale.clone(),
-            NewScale::Patch(patch) => self.patched(&self.paths.scale(current), patch)?,
+            NewScale::Patch(ScalePatch::Apply(config)) => self.conformed(self.fields.apply(&before, config)?)?,
+            change => {
+                let mut scale = match change {
+                    NewScale::Whole(scale) => scale.clone(),
+                    NewScale::Patch(patch) => self.patched(&before, patch)?,
+                };
+                self.fields.track(&before, &mut scale);
+                scale
+            }
         };
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         if replicas < 0 {
@@ -164,7 +188,12 @@ impl Change for SetReplicas<'_> {
         object.set(&self.paths.replicas.iter().map(Str::as_str).collect::<Vec<_>>(), replicas);
         let version = scale.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::from(""));
         object.set(&["metadata", "resourceVersion"], version);
+        self.fields.carry_back(&scale, &mut object);
         Ok(Some(object))
+    }
+
+    fn tracks_fields(&self) -> bool {
+        true
     }
 }
 
@@ -174,9 +203,13 @@ impl SetReplicas<'_> {
         let patched = match patch {
             ScalePatch::Json(patch) => json_patch::apply(scale, patch),
             ScalePatch::Merge(patch) => merge::apply(scale, patch),
-            ScalePatch::Strategic(patch) => strategic::apply(scale, patch, schema),
+            ScalePatch::Strategic(patch) | ScalePatch::Apply(patch) => strategic::apply(scale, patch, schema),
         }
         .map_err(|e| super::patch::refuse(&e))?;
+        self.conformed(patched)
+    }
+
+    fn conformed(&self, patched: Value) -> Result<Value, Status> {
         let kind = ("autoscaling", "v1", "Scale");
         let patched = body::conform(self.row, kind, patched, &mut Vec::new()).map_err(Status::bad_request)?;
         check_name(&patched, self.name)?;

@@ -62,7 +62,10 @@ fn zero(schema: &Schema) -> Value {
 
 fn to_scalar(value: &mut Value, shape: &Shape) -> Result<(), String> {
     let converted = match (shape, &*value) {
-        (Shape::String(StringFormat::Byte), Value::String(_) | Value::Array(_)) => return Ok(()),
+        (Shape::String(StringFormat::Byte), Value::String(text)) => crate::schema::packed_base64(text)
+            .map_err(|at| format!("error decoding from json: illegal base64 data at input byte {at}"))?
+            .into(),
+        (Shape::String(StringFormat::Byte), Value::Array(_)) => return Ok(()),
         (Shape::String(StringFormat::Byte), other) => return Err(format!("cannot restore slice from {}", kind(other))),
         (Shape::String(StringFormat::Plain), Value::String(_)) => return Ok(()),
         // Go converts an integer to the text of that one code point.

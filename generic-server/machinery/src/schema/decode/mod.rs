@@ -194,20 +194,14 @@ impl Decoder {
         Ok(Value::Array(array))
     }
 
-    /// Go reads base64 with line breaks, and writes it without.
     fn bytes(&mut self, text: Str) -> Result<Value, DecodeError> {
-        let broken = text.contains(['\r', '\n']);
-        let packed: Str =
-            if broken { text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect() } else { text.clone() };
-        match base64_fault(packed.as_bytes()) {
-            None => Ok(Value::String(packed)),
-            Some(at) => {
-                let mut written = text.bytes().enumerate().filter(|(_, b)| !matches!(b, b'\r' | b'\n'));
-                let at = written.nth(at).map_or(text.len(), |(i, _)| i);
+        Ok(match packed_base64(&text) {
+            Ok(packed) => Value::String(packed),
+            Err(at) => {
                 self.wrong.get_or_insert_with(|| DecodeError(format!("illegal base64 data at input byte {at}")));
-                Ok(Value::Null)
+                Value::Null
             }
-        }
+        })
     }
 
     /// Go also reads bytes from a list of small numbers.
@@ -292,6 +286,20 @@ fn quantity(value: Value) -> Result<Value, DecodeError> {
     let quantity = Quantity::from_value(&value).map_err(|e| DecodeError(e.to_string()))?;
     let text = quantity.text();
     Ok(if value.as_str() == Some(&text) { value } else { text.into() })
+}
+
+/// Go reads base64 with line breaks, and writes it without. The error is the byte at which the text goes wrong.
+pub(crate) fn packed_base64(text: &Str) -> Result<Str, usize> {
+    let is_break = |c: char| matches!(c, '\r' | '\n');
+    let packed: Str =
+        if text.contains(is_break) { text.chars().filter(|c| !is_break(*c)).collect() } else { text.clone() };
+    match base64_fault(packed.as_bytes()) {
+        None => Ok(packed),
+        Some(at) => {
+            let mut written = text.char_indices().filter(|(_, c)| !is_break(*c)).flat_map(|(i, c)| i..i + c.len_utf8());
+            Err(written.nth(at).unwrap_or(text.len()))
+        }
+    }
 }
 
 /// The byte at which padded base64 of the standard alphabet goes wrong, as Go counts; `None` if it does not.
