@@ -139,6 +139,12 @@ pub trait Store: Send + Sync + 'static {
     /// Asks for a [`Sink::progress`] on every watch soon (etcd's RequestProgress).
     async fn request_progress(&self) -> Result<(), Error>;
 
+    /// Whether a key is stored in a form that its next write would change though its value stays (an old encryption key):
+    /// then an update that changes nothing must be written all the same.
+    async fn is_stale(&self, _key: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// Forgets history before `revision`: keys keep their last value at or before it.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 

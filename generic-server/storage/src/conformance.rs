@@ -107,6 +107,12 @@ fn brief(event: &Event) -> (Revision, String, Option<String>, Option<Revision>) 
 
 /// Runs the whole suite; `make` gives a store with no keys in it each time (its revision may be any).
 pub async fn run<F: Future<Output = Arc<dyn Store>>>(make: impl Fn() -> F) {
+    semantics(&make).await;
+    limits_are_kept(&*make().await).await;
+}
+
+/// Runs the suite but for the limits on sizes, which a store that adds something to values cannot keep exactly.
+pub async fn semantics<F: Future<Output = Arc<dyn Store>>>(make: impl Fn() -> F) {
     create_update_delete(&*make().await).await;
     writes_expect(&*make().await).await;
     ranges(&*make().await).await;
@@ -117,7 +123,6 @@ pub async fn run<F: Future<Output = Arc<dyn Store>>>(make: impl Fn() -> F) {
     concurrent_writers(make().await).await;
     compaction(&*make().await).await;
     keys_expire(&*make().await).await;
-    limits_are_kept(&*make().await).await;
     progress(&*make().await).await;
     closes(&*make().await).await;
 }

@@ -6,6 +6,7 @@ pub mod api;
 pub mod cache;
 pub mod conformance;
 pub mod embedded;
+pub mod encrypt;
 mod error;
 pub mod etcd;
 pub mod limits;

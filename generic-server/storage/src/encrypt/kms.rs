@@ -1,0 +1,438 @@
+//! KMS v2 plugins: data keys that a plugin encrypts, over gRPC on a unix socket.
+//!
+//! Values are encrypted with keys that are derived from a seed; the plugin sees the seed alone, once when it is made and
+//! once when a server that does not know it reads a value. All calls are made by a thread with a runtime of its own, so
+//! that a sink, which must not wait for the runtime it runs on, can have a seed decrypted.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    time::{Duration, Instant},
+};
+
+use aws_lc_rs::{digest, hkdf};
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use tokio::{net::UnixStream, sync::oneshot};
+use tonic::transport::{Channel, Endpoint};
+
+use super::keys::{Cipher, random};
+
+/// How often a plugin that is well, or not, is asked for its status.
+const POLL: Duration = Duration::from_secs(60);
+const POLL_FAILED: Duration = Duration::from_secs(10);
+/// How long a seed is used to write after the last good status.
+const WRITE_FOR: Duration = Duration::from_secs(180);
+/// Bytes of a seed, of the salt in front of a value, and of the key made of both.
+const SEED: usize = 32;
+/// Bounds on what a plugin says.
+const MOST_KEY_ID: usize = 1024;
+const MOST_SOURCE: usize = 1024;
+const MOST_ANNOTATIONS: usize = 32 * 1024;
+/// Data keys kept in memory.
+const MOST_KEYS: usize = 4096;
+
+/// [`EncryptedObject::source_type`]: the data key itself, and a seed.
+const TYPE_KEY: i32 = 0;
+const TYPE_SEED: i32 = 1;
+
+/// What is stored after a KMS provider's prefix.
+#[derive(Clone, PartialEq, Message)]
+struct EncryptedObject {
+    #[prost(bytes = "vec", tag = "1")]
+    data: Vec<u8>,
+    #[prost(string, tag = "2")]
+    key_id: String,
+    #[prost(bytes = "vec", tag = "3")]
+    source: Vec<u8>,
+    #[prost(btree_map = "string, bytes", tag = "4")]
+    annotations: BTreeMap<String, Vec<u8>>,
+    #[prost(int32, tag = "5")]
+    source_type: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusResponse {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(string, tag = "2")]
+    healthz: String,
+    #[prost(string, tag = "3")]
+    key_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct EncryptRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    plaintext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    uid: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct EncryptResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    ciphertext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    key_id: String,
+    #[prost(btree_map = "string, bytes", tag = "3")]
+    annotations: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DecryptRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    ciphertext: Vec<u8>,
+    #[prost(string, tag = "2")]
+    uid: String,
+    #[prost(string, tag = "3")]
+    key_id: String,
+    #[prost(btree_map = "string, bytes", tag = "4")]
+    annotations: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DecryptResponse {
+    #[prost(bytes = "vec", tag = "1")]
+    plaintext: Vec<u8>,
+}
+
+/// A data key.
+enum DataKey {
+    /// Used as it is (what servers before the seeds wrote).
+    Plain(Cipher),
+    /// Each value's key is derived from it and the value's salt.
+    Seed(Vec<u8>),
+}
+
+impl DataKey {
+    fn new(bytes: Vec<u8>, source_type: i32) -> Result<DataKey, String> {
+        match source_type {
+            TYPE_KEY => Ok(DataKey::Plain(Cipher::gcm(&bytes)?)),
+            TYPE_SEED if (SEED..=64).contains(&bytes.len()) => Ok(DataKey::Seed(bytes)),
+            TYPE_SEED => Err(format!("invalid seed length {} used for key generation", bytes.len())),
+            other => Err(format!("unknown encryptedDEKSourceType: {other}")),
+        }
+    }
+
+    fn decrypt(&self, path: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            DataKey::Plain(key) => Ok(key.decrypt(path, data)?),
+            DataKey::Seed(seed) => {
+                let short = "the stored data was shorter than the required size";
+                let (salt, text) = data.split_at_checked(SEED).ok_or(short)?;
+                Ok(derive(seed, salt)?.decrypt(path, text)?)
+            }
+        }
+    }
+}
+
+/// Makes a value's key of a seed and a salt (HKDF-SHA256's second half).
+fn derive(seed: &[u8], salt: &[u8]) -> Result<Cipher, String> {
+    struct Length;
+    impl hkdf::KeyType for Length {
+        fn len(&self) -> usize {
+            SEED
+        }
+    }
+    let mut key = [0; SEED];
+    let seed = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, seed);
+    let made = seed.expand(&[salt], Length).and_then(|made| made.fill(&mut key));
+    made.map_err(|_| "no key could be derived".to_owned())?;
+    Ok(Cipher::gcm(&key)?)
+}
+
+/// The seed that values are written with.
+struct Current {
+    seed: Vec<u8>,
+    /// What is stored with each value, but for its data.
+    object: EncryptedObject,
+    until: Instant,
+}
+
+/// A plugin.
+pub(super) struct Kms {
+    pub(super) name: String,
+    endpoint: String,
+    timeout: Duration,
+    shared: Arc<Shared>,
+    calls: tokio::sync::mpsc::UnboundedSender<Call>,
+}
+
+struct Shared {
+    current: Mutex<Option<Arc<Current>>>,
+    health: Mutex<Result<(), String>>,
+    keys: Mutex<HashMap<Vec<u8>, Arc<DataKey>>>,
+}
+
+/// A data key to be decrypted, and whom to tell.
+struct Call {
+    object: EncryptedObject,
+    tell: Box<dyn FnOnce(Result<Arc<DataKey>, String>) + Send>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kms {
+    /// Starts to talk to the plugin at a socket (`unix:///path`, or `unix:///@name` for an abstract one).
+    pub(super) fn start(name: &str, endpoint: &str, timeout: Duration) -> Result<Arc<Kms>, String> {
+        let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
+        let path =
+            path.strip_prefix("/@").or(path.strip_prefix('@')).map_or(path.to_owned(), |name| format!("\0{name}"));
+        let shared = Arc::new(Shared {
+            current: Mutex::default(),
+            health: Mutex::new(Err("the plugin has not answered yet".into())),
+            keys: Mutex::default(),
+        });
+        let (calls, called) = tokio::sync::mpsc::unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime for the KMS provider: {error}"))?;
+        let worker = Worker { path, timeout, shared: shared.clone(), provider: name.to_owned() };
+        let thread = std::thread::Builder::new().name("storage-kms".into());
+        let started = thread.spawn(move || runtime.block_on(worker.run(called)));
+        started.map_err(|error| format!("no thread for the KMS provider: {error}"))?;
+        Ok(Arc::new(Kms { name: name.into(), endpoint: endpoint.into(), timeout, shared, calls }))
+    }
+
+    /// Whether it is this plugin, reached in this way.
+    pub(super) fn is(&self, name: &str, endpoint: &str, timeout: Duration) -> bool {
+        self.name == name && self.endpoint == endpoint && self.timeout == timeout
+    }
+
+    /// Whether the plugin is well; why not.
+    pub(super) fn health(&self) -> Result<(), String> {
+        lock(&self.shared.health).clone()
+    }
+
+    /// Appends the encrypted value to `out`.
+    pub(super) fn encrypt(&self, path: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let current = lock(&self.shared.current).clone();
+        let current = current.ok_or_else(|| {
+            let why = self.health().err().unwrap_or_default();
+            format!("got unexpected nil transformer: KMS provider {}: {why}", self.name)
+        })?;
+        if current.until < Instant::now() {
+            return Err(format!("the data key of KMS provider {} has expired, since its status is unknown", self.name));
+        }
+        let mut object = current.object.clone();
+        let salt: [u8; SEED] = random()?;
+        object.data.extend_from_slice(&salt);
+        derive(&current.seed, &salt)?.encrypt(path, value, &mut object.data)?;
+        object.encode(out).map_err(|error| error.to_string())
+    }
+
+    /// Whether a stored value was written with the current key.
+    pub(super) fn is_current(&self, stored: &[u8]) -> bool {
+        let Ok(object) = EncryptedObject::decode(stored) else { return false };
+        let current = lock(&self.shared.current);
+        current.as_ref().is_some_and(|current| {
+            current.object.key_id == object.key_id && current.object.source_type == object.source_type
+        })
+    }
+
+    /// Has the data key of a stored value decrypted, if it is not known yet.
+    pub(super) async fn prepare(&self, stored: &[u8]) {
+        let Ok(object) = decode(stored) else { return };
+        if self.shared.known(&object).is_some() {
+            return;
+        }
+        let (tell, told) = oneshot::channel();
+        let call = Call { object: keyless(object), tell: Box::new(move |result| drop(tell.send(result))) };
+        if self.calls.send(call).is_ok() {
+            // The decryption itself tells what went wrong.
+            let _ = told.await;
+        }
+    }
+
+    /// Decrypts a stored value. Waits for the plugin if the value's data key is not known.
+    pub(super) fn decrypt(&self, path: &str, stored: &[u8]) -> Result<Vec<u8>, String> {
+        let object = decode(stored)?;
+        if let Some(key) = self.shared.known(&object) {
+            return key.decrypt(path, &object.data);
+        }
+        let (tell, told) = mpsc::sync_channel(1);
+        let call = Call { object: keyless(object.clone()), tell: Box::new(move |result| drop(tell.send(result))) };
+        self.calls.send(call).map_err(|_| "the KMS provider's thread has ended".to_owned())?;
+        let patience = self.timeout + Duration::from_secs(1);
+        let key = told.recv_timeout(patience).map_err(|_| "the KMS provider did not answer".to_owned())??;
+        key.decrypt(path, &object.data)
+    }
+}
+
+fn decode(stored: &[u8]) -> Result<EncryptedObject, String> {
+    let object = EncryptedObject::decode(stored).map_err(|error| error.to_string())?;
+    check(&object)?;
+    if object.data.is_empty() {
+        return Err("encrypted data is empty".into());
+    }
+    Ok(object)
+}
+
+/// The object without the value's data, which a plugin never sees.
+fn keyless(object: EncryptedObject) -> EncryptedObject {
+    EncryptedObject { data: Vec::new(), ..object }
+}
+
+fn check(object: &EncryptedObject) -> Result<(), String> {
+    if ![TYPE_KEY, TYPE_SEED].contains(&object.source_type) {
+        return Err(format!("unknown encryptedDEKSourceType: {}", object.source_type));
+    }
+    if object.source.is_empty() || object.source.len() > MOST_SOURCE {
+        return Err(format!("failed to validate encrypted DEK source: it has {} bytes", object.source.len()));
+    }
+    check_key_id(&object.key_id)?;
+    let annotations: usize = object.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if annotations > MOST_ANNOTATIONS {
+        return Err(format!("failed to validate annotations: they have {annotations} bytes"));
+    }
+    Ok(())
+}
+
+fn check_key_id(key_id: &str) -> Result<(), String> {
+    if key_id.is_empty() || key_id.len() > MOST_KEY_ID {
+        return Err(format!("failed to validate key id: it has {} bytes", key_id.len()));
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn known(&self, object: &EncryptedObject) -> Option<Arc<DataKey>> {
+        lock(&self.keys).get(&fingerprint(object)).cloned()
+    }
+
+    fn keep(&self, object: &EncryptedObject, key: Arc<DataKey>) {
+        let mut keys = lock(&self.keys);
+        if keys.len() >= MOST_KEYS {
+            keys.clear();
+        }
+        keys.insert(fingerprint(object), key);
+    }
+}
+
+/// Names a data key by all that its decryption depends on.
+fn fingerprint(object: &EncryptedObject) -> Vec<u8> {
+    let named = EncryptedObject { data: Vec::new(), ..object.clone() };
+    digest::digest(&digest::SHA256, &named.encode_to_vec()).as_ref().to_vec()
+}
+
+struct Worker {
+    path: String,
+    timeout: Duration,
+    shared: Arc<Shared>,
+    provider: String,
+}
+
+impl Worker {
+    async fn run(self, mut called: tokio::sync::mpsc::UnboundedReceiver<Call>) {
+        let path = self.path.clone();
+        // The connector ignores the address; a plugin that is not there yet is tried at each call.
+        let channel =
+            Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_| {
+                let path = path.clone();
+                async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            }));
+        let mut poll_at = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep_until(poll_at) => {
+                    let result = self.poll(&channel).await;
+                    if let Err(error) = &result {
+                        tracing::warn!(provider = self.provider, error, "the KMS provider is not well");
+                    }
+                    poll_at = tokio::time::Instant::now() + if result.is_ok() { POLL } else { POLL_FAILED };
+                    *lock(&self.shared.health) = result;
+                }
+                call = called.recv() => {
+                    let Some(Call { object, tell }) = call else { return };
+                    let (shared, channel, timeout) = (self.shared.clone(), channel.clone(), self.timeout);
+                    tokio::spawn(async move { tell(data_key(&shared, &channel, timeout, object).await) });
+                }
+            }
+        }
+    }
+
+    /// Asks for the status, and makes a new seed when the plugin's key has changed.
+    async fn poll(&self, channel: &Channel) -> Result<(), String> {
+        let status: StatusResponse = call(channel, self.timeout, "Status", StatusRequest {}).await?;
+        if !["v2", "v2beta1"].contains(&&*status.version) {
+            return Err(format!("expected KMSv2 API version v2, got {}", status.version));
+        }
+        if status.healthz != "ok" {
+            return Err(format!("got unexpected healthz status: {}", status.healthz));
+        }
+        check_key_id(&status.key_id)?;
+        let until = Instant::now() + WRITE_FOR;
+        let current = lock(&self.shared.current).clone();
+        if let Some(current) = current.filter(|current| current.object.key_id == status.key_id) {
+            let next = Current { seed: current.seed.clone(), object: current.object.clone(), until };
+            *lock(&self.shared.current) = Some(Arc::new(next));
+            return Ok(());
+        }
+        let seed: [u8; SEED] = random()?;
+        let request = EncryptRequest { plaintext: seed.to_vec(), uid: uid()? };
+        let made: EncryptResponse = call(channel, self.timeout, "Encrypt", request).await?;
+        let object = EncryptedObject {
+            data: Vec::new(),
+            key_id: made.key_id,
+            source: made.ciphertext,
+            annotations: made.annotations,
+            source_type: TYPE_SEED,
+        };
+        check(&object)?;
+        self.shared.keep(&object, Arc::new(DataKey::new(seed.to_vec(), TYPE_SEED)?));
+        *lock(&self.shared.current) = Some(Arc::new(Current { seed: seed.to_vec(), object, until }));
+        Ok(())
+    }
+}
+
+async fn data_key(
+    shared: &Shared,
+    channel: &Channel,
+    timeout: Duration,
+    object: EncryptedObject,
+) -> Result<Arc<DataKey>, String> {
+    if let Some(key) = shared.known(&object) {
+        return Ok(key);
+    }
+    let request = DecryptRequest {
+        ciphertext: object.source.clone(),
+        uid: uid()?,
+        key_id: object.key_id.clone(),
+        annotations: object.annotations.clone(),
+    };
+    let answer: Result<DecryptResponse, String> = call(channel, timeout, "Decrypt", request).await;
+    let bytes = answer.map_err(|error| format!("failed to decrypt DEK, error: {error}"))?.plaintext;
+    let key = Arc::new(DataKey::new(bytes, object.source_type)?);
+    shared.keep(&object, key.clone());
+    Ok(key)
+}
+
+async fn call<Q, A>(channel: &Channel, timeout: Duration, method: &str, request: Q) -> Result<A, String>
+where
+    Q: Message + Default + Clone + 'static,
+    A: Message + Default + 'static,
+{
+    let path = format!("/v2.KeyManagementService/{method}");
+    let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
+    let answer = async {
+        let mut client = tonic::client::Grpc::new(channel.clone());
+        client.ready().await.map_err(|error| error.to_string())?;
+        let codec: tonic_prost::ProstCodec<Q, A> = tonic_prost::ProstCodec::default();
+        let answer = client.unary(tonic::Request::new(request), path, codec).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+    };
+    let answer = tokio::time::timeout(timeout, answer).await;
+    answer.unwrap_or_else(|_| Err(format!("the plugin did not answer {method} in {timeout:?}")))
+}
+
+/// Names a request in the plugin's logs.
+fn uid() -> Result<String, String> {
+    let bytes: [u8; 16] = random()?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,158 @@
+//! A KMS v2 plugin on a unix socket.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    future::Future,
+    path::Path,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::UnixListener;
+use tonic::{Code, Request, Response, Status, body::Body};
+
+/// What the plugin is like, and what it was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) key_id: String,
+    pub(crate) healthz: String,
+    pub(crate) fail: bool,
+    pub(crate) encrypted: usize,
+    pub(crate) decrypted: usize,
+    /// Everything that it was asked to encrypt.
+    pub(crate) seen: Vec<Vec<u8>>,
+}
+
+/// The plugin, until it is dropped.
+pub(crate) struct Plugin {
+    pub(crate) state: Arc<Mutex<State>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Empty {}
+
+/// StatusResponse.
+#[derive(Clone, PartialEq, Message)]
+struct Told {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(string, tag = "2")]
+    healthz: String,
+    #[prost(string, tag = "3")]
+    key_id: String,
+}
+
+/// EncryptRequest, and what DecryptRequest adds.
+#[derive(Clone, PartialEq, Message)]
+struct Asked {
+    #[prost(bytes = "vec", tag = "1")]
+    text: Vec<u8>,
+    #[prost(string, tag = "2")]
+    uid: String,
+    #[prost(string, tag = "3")]
+    key_id: String,
+    #[prost(map = "string, bytes", tag = "4")]
+    annotations: HashMap<String, Vec<u8>>,
+}
+
+/// EncryptResponse; DecryptResponse is its first field.
+#[derive(Clone, PartialEq, Message)]
+struct Answer {
+    #[prost(bytes = "vec", tag = "1")]
+    text: Vec<u8>,
+    #[prost(string, tag = "2")]
+    key_id: String,
+    #[prost(map = "string, bytes", tag = "3")]
+    annotations: HashMap<String, Vec<u8>>,
+}
+
+impl Plugin {
+    /// Serves on a socket; what was there before is replaced.
+    pub(crate) fn start(socket: &Path) -> Plugin {
+        let _ = std::fs::remove_file(socket);
+        let listener = UnixListener::bind(socket).unwrap();
+        let state = Arc::new(Mutex::new(State {
+            key_id: "one".into(),
+            healthz: "ok".into(),
+            fail: false,
+            encrypted: 0,
+            decrypted: 0,
+            seen: Vec::new(),
+        }));
+        let shared = state.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = shared.clone();
+                let service = hyper::service::service_fn(move |request| answer(state.clone(), request));
+                tokio::spawn(async move {
+                    let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                    // The client goes away in the end.
+                    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Plugin { state, task }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Answered<T> = Pin<Box<dyn Future<Output = Result<Response<T>, Status>> + Send>>;
+
+async fn answer(
+    state: Arc<Mutex<State>>,
+    request: http::Request<hyper::body::Incoming>,
+) -> Result<http::Response<Body>, Infallible> {
+    let request = request.map(Body::new);
+    let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
+    Ok(match &*method {
+        "Status" => {
+            let service = tower::service_fn(move |_: Request<Empty>| -> Answered<Told> {
+                let state = state.lock().unwrap().clone();
+                let told = Told { version: "v2".into(), healthz: state.healthz, key_id: state.key_id };
+                Box::pin(std::future::ready(Ok(Response::new(told))))
+            });
+            tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await
+        }
+        method => {
+            let encrypt = method == "Encrypt";
+            let service = tower::service_fn(move |asked: Request<Asked>| -> Answered<Answer> {
+                let result = crypt(&mut state.lock().unwrap(), encrypt, asked.into_inner());
+                Box::pin(std::future::ready(result.map(Response::new)))
+            });
+            tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await
+        }
+    })
+}
+
+/// "Encrypts" by turning bits; a text is only read with the key that it was written with.
+fn crypt(state: &mut State, encrypt: bool, asked: Asked) -> Result<Answer, Status> {
+    if state.fail {
+        return Err(Status::new(Code::Unavailable, "the vault is sealed"));
+    }
+    assert!(!asked.uid.is_empty());
+    let turned: Vec<u8> = asked.text.iter().map(|byte| byte ^ 0xa5).collect();
+    if encrypt {
+        state.encrypted += 1;
+        state.seen.push(asked.text);
+        let annotations = HashMap::from([("kek.example.com".to_owned(), state.key_id.clone().into_bytes())]);
+        return Ok(Answer { text: turned, key_id: state.key_id.clone(), annotations });
+    }
+    state.decrypted += 1;
+    if asked.annotations.get("kek.example.com").map(Vec::as_slice) != Some(asked.key_id.as_bytes()) {
+        return Err(Status::new(Code::InvalidArgument, "the annotations are not those of the encryption"));
+    }
+    Ok(Answer { text: turned, ..Answer::default() })
+}
