@@ -20,7 +20,12 @@ pub fn drop_nulls(schema: &Schema, value: &mut Value) {
     }
 }
 
-/// The default that takes the place of `null`, if any does.
+/// Whether there is anything in a value to look at: `null`, which may stand for a default, or members and items.
+fn is_open(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Array(_) | Value::Object(_))
+}
+
+/// Whether the default takes the place of `null`.
 fn replaces(schema: &Schema) -> bool {
     !schema.nullable
 }
@@ -37,7 +42,7 @@ fn lacks(schema: &Schema, value: &Value) -> bool {
                     && members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema))
             });
             missing
-                || members.iter().any(|(name, v)| match object.field(name) {
+                || members.iter().filter(|(_, v)| is_open(v)).any(|(name, v)| match object.field(name) {
                     Some(field) => lacks(&field.schema, v),
                     None => object.additional.as_ref().is_some_and(|s| lacks_item(s, v)),
                 })
@@ -65,7 +70,7 @@ fn fill(schema: &Schema, value: &mut Value) {
             if !missing.is_empty() {
                 members.extend(missing);
             }
-            for (name, v) in members.iter_mut() {
+            for (name, v) in members.iter_mut().filter(|(_, v)| is_open(v)) {
                 match object.field(name) {
                     Some(field) => fill(&field.schema, v),
                     None => object.additional.iter().for_each(|s| fill_item(s, v)),
@@ -98,10 +103,12 @@ fn stray(schema: &Schema) -> bool {
 fn has_nulls(schema: &Schema, value: &Value) -> bool {
     let member = |s: &Schema, v: &Value| if v.is_null() { stray(s) } else { has_nulls(s, v) };
     match (&schema.resolve().shape, value) {
-        (Shape::Object(object), Value::Object(members)) => members.iter().any(|(name, v)| match object.field(name) {
-            Some(field) => member(&field.schema, v),
-            None => object.additional.as_ref().is_some_and(|s| member(s, v)),
-        }),
+        (Shape::Object(object), Value::Object(members)) => {
+            members.iter().filter(|(_, v)| is_open(v)).any(|(name, v)| match object.field(name) {
+                Some(field) => member(&field.schema, v),
+                None => object.additional.as_ref().is_some_and(|s| member(s, v)),
+            })
+        }
         (Shape::Map(values), Value::Object(members)) => members.values().any(|v| member(values, v)),
         (Shape::List(items), Value::Array(array)) => array.iter().any(|v| has_nulls(items, v)),
         _ => false,
@@ -113,7 +120,7 @@ fn remove_nulls(schema: &Schema, value: &mut Value) {
         (Shape::Object(object), Value::Object(members)) => {
             let of = |name: &str| object.field(name).map(|f| &f.schema).or(object.additional.as_deref());
             members.retain(|name, v| !(v.is_null() && of(name).is_some_and(stray)));
-            for (name, v) in members.iter_mut() {
+            for (name, v) in members.iter_mut().filter(|(_, v)| is_open(v)) {
                 if let Some(schema) = of(name) {
                     remove_nulls(schema, v);
                 }

@@ -32,7 +32,7 @@ pub(super) fn validate_default(schema: &Schema, value: &Value, at: &Path<'_>) ->
 }
 
 /// As [`validate`], for an update: what was wrong before and is unchanged is let pass (KEP-4008, ratcheting). Old and new
-/// items of lists correspond by index, those of `x-kubernetes-list-type: map` by key, those of sets and atomic lists not at all.
+/// items of lists correspond by key (`x-kubernetes-list-type: map`); other lists are one value.
 pub fn validate_update(schema: &Schema, old: &Value, new: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let old = Old { value: old, schema };
     Walk { at, of_default: false }.ratcheted(schema, new, Some(old), &Path::ROOT).into_errors()

@@ -42,7 +42,7 @@ impl<'a> Old<'a> {
         Some(Old { value: self.value.get(name)?, schema })
     }
 
-    /// The old items that the new ones correspond to.
+    /// The old items that the new ones correspond to: by key; those of other lists are not items of their own.
     pub(super) fn items(self, new: &[Value]) -> OldItems<'a> {
         let schema = match &self.schema.shape {
             Shape::List(items) => Some(&**items),
@@ -54,9 +54,7 @@ impl<'a> Old<'a> {
                 let by_key: HashMap<String, &Value> = old.iter().map(|item| (key_of(item, keys), item)).collect();
                 new.iter().map(|item| by_key.get(&key_of(item, keys)).copied()).collect()
             }
-            ListType::Set => Vec::new(),
-            ListType::Atomic if self.schema.atomic => Vec::new(),
-            ListType::Atomic => (0..new.len()).map(|i| old.get(i)).collect(),
+            ListType::Set | ListType::Atomic => Vec::new(),
         };
         OldItems { items, schema }
     }
