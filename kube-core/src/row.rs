@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use generic_server::resource::{
-    Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs,
+use generic_server::{
+    printer::{self, Table},
+    resource::{Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
 };
 use machinery::{
     Str,
     schema::{Schema, Shape, builtin},
 };
 
-use crate::{
-    printer::Metadata,
-    strategy::{Kind, Rules},
-};
+use crate::strategy::{Kind, Rules};
 
 /// The methods that a proxy passes on; discovery lists them as verbs.
 const PROXY: Verbs = Verbs::of(&[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update]);
@@ -68,7 +66,7 @@ impl GroupVersion {
             storage_version: (Str::new_static(group), Str::new_static(version)),
             conversion: None,
             strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone())),
-            printer: Arc::new(Metadata),
+            printer: printer::metadata().printer(),
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::default(),
             deprecation: None,
@@ -157,6 +155,12 @@ impl Row {
     /// The kind's rules.
     pub(crate) fn strategy(mut self, rules: Rules) -> Self {
         self.0.strategy = Arc::new(Kind::new(rules, self.0.schema.clone()));
+        self
+    }
+
+    /// The kind's Table columns.
+    pub(crate) fn table(mut self, table: Table) -> Self {
+        self.0.printer = table.printer();
         self
     }
 

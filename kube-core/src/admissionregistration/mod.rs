@@ -1,5 +1,6 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
+mod printers;
 mod rules;
 
 use generic_server::resource::Resource;
@@ -19,24 +20,30 @@ const RENAMED: Renamed =
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg=")
+            .table(printers::MUTATING_POLICIES)
             .strategy(rules::POLICIES)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg=")
+            .table(printers::BINDINGS)
             .strategy(rules::BINDINGS)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0=")
+            .table(printers::WEBHOOKS)
             .strategy(rules::MUTATING_WEBHOOKS)
             .category("api-extensions"),
         V1.cluster("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is=")
+            .table(printers::VALIDATING_POLICIES)
             .strategy(rules::VALIDATING_POLICIES)
             .category("api-extensions")
             .status(),
         V1.cluster("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg=")
+            .table(printers::BINDINGS)
             .strategy(rules::BINDINGS)
             .category("api-extensions"),
         V1.cluster("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "B0wHjQmsGNk=")
+            .table(printers::WEBHOOKS)
             .strategy(rules::VALIDATING_WEBHOOKS)
             .category("api-extensions"),
     ]

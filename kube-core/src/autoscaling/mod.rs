@@ -4,6 +4,7 @@ mod annotations;
 mod conversion;
 mod defaults;
 mod metrics;
+mod printer;
 
 use generic_server::resource::Resource;
 
@@ -14,7 +15,10 @@ const V2: GroupVersion = GroupVersion("autoscaling", "v2");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [autoscalers(V2), autoscalers(V1).stored_as(V2, conversion::V1)].into_iter().map(Row::build).collect()
+    [autoscalers(V2), autoscalers(V1).stored_as(V2, conversion::V1).table(printer::TABLE_V1)]
+        .into_iter()
+        .map(Row::build)
+        .collect()
 }
 
 fn autoscalers(version: GroupVersion) -> Row {
@@ -23,5 +27,6 @@ fn autoscalers(version: GroupVersion) -> Row {
         .short(&["hpa"])
         .category("all")
         .strategy(defaults::RULES)
+        .table(printer::TABLE)
         .status()
 }

@@ -1,6 +1,7 @@
 //! The group batch: pods that run to completion.
 
 mod jobs;
+mod printers;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::UnsupportedForKind};
 
@@ -12,11 +13,13 @@ const V1: GroupVersion = GroupVersion("batch", "v1");
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.namespaced("cronjobs", "CronJob", "sd5LIXh4Fjs=")
+            .table(printers::CRON_JOBS)
             .strategy(jobs::CRON_JOBS)
             .short(&["cj"])
             .category("all")
             .status(),
         V1.namespaced("jobs", "Job", "mudhfqk/qZY=")
+            .table(printers::JOBS)
             .strategy(jobs::JOBS)
             .category("all")
             .status()

@@ -3,6 +3,7 @@
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verbs};
 
 use crate::{
+    printer,
     row::{GroupVersion, Row},
     strategy::Rules,
 };
@@ -12,6 +13,7 @@ const V1: GroupVersion = GroupVersion("certificates.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.cluster("certificatesigningrequests", "CertificateSigningRequest", "95fRKMXA+00=")
+        .table(printer::SIGNING_REQUESTS)
         .strategy(Rules::STATUS)
         .short(&["csr"])
         .sub("approval", Verbs::STATUS)

@@ -4,6 +4,7 @@ use generic_server::resource::Resource;
 use machinery::Value;
 
 use crate::{
+    printer,
     row::{GroupVersion, Row},
     strategy::Rules,
 };
@@ -27,5 +28,8 @@ fn drop_disabled(lease: &mut Value, old: Option<&Value>) {
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").strategy(RULES)].into_iter().map(Row::build).collect()
+    [V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").table(printer::LEASES).strategy(RULES)]
+        .into_iter()
+        .map(Row::build)
+        .collect()
 }

@@ -6,6 +6,7 @@ mod limits;
 mod namespaces;
 mod nodes;
 pub(crate) mod pods;
+pub(crate) mod printers;
 mod secrets;
 mod services;
 
@@ -20,21 +21,25 @@ pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.virtual_namespaced("bindings", "Binding"),
         V1.virtual_cluster("componentstatuses", "ComponentStatus")
+            .table(printers::COMPONENT_STATUSES)
             .short(&["cs"])
             .only(Verbs::of(&[Verb::Get, Verb::List]))
             .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
-        V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=").short(&["cm"]),
+        V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=").table(printers::CONFIG_MAPS).short(&["cm"]),
         V1.namespaced("endpoints", "Endpoints", "fWeeMqaN/OA=")
+            .table(printers::ENDPOINTS)
             .strategy(services::ENDPOINTS)
             .short(&["ep"])
             .path("services/endpoints")
             .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         V1.namespaced("events", "Event", "r2yiGXH7wu8=")
+            .table(printers::EVENTS)
             .strategy(crate::events::RULES)
             .short(&["ev"])
             .fields(Unsupported, event_fields()),
         V1.namespaced("limitranges", "LimitRange", "EBKMFVe6cwo=").strategy(limits::RULES).short(&["limits"]),
         V1.cluster("namespaces", "Namespace", "Q3oi5N2YM8M=")
+            .table(printers::NAMESPACES)
             .strategy(namespaces::RULES)
             .short(&["ns"])
             .only(Verbs::STANDARD.without(Verb::DeleteCollection))
@@ -42,6 +47,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .sub("finalize", Verbs::of(&[Verb::Update]))
             .fields(Unsupported, [Field::new("status.phase")]),
         V1.cluster("nodes", "Node", "XwShjMxG9Fs=")
+            .table(printers::NODES)
             .strategy(nodes::RULES)
             .short(&["no"])
             .path("minions")
@@ -49,14 +55,17 @@ pub(crate) fn resources() -> Vec<Resource> {
             .proxy("NodeProxyOptions")
             .fields(Unsupported, [Field::new("spec.unschedulable").or("false")]),
         V1.namespaced("persistentvolumeclaims", "PersistentVolumeClaim", "QWTyNDq0dC4=")
+            .table(printers::PERSISTENT_VOLUME_CLAIMS)
             .strategy(claims::CLAIMS)
             .short(&["pvc"])
             .status(),
         V1.cluster("persistentvolumes", "PersistentVolume", "HN/zwEC+JgM=")
+            .table(printers::PERSISTENT_VOLUMES)
             .strategy(claims::VOLUMES)
             .short(&["pv"])
             .status(),
         V1.namespaced("pods", "Pod", "xPOwRZ+Yhw8=")
+            .table(pods::table())
             .strategy(pods::RULES)
             .short(&["po"])
             .category("all")
@@ -71,8 +80,11 @@ pub(crate) fn resources() -> Vec<Resource> {
             .proxy("PodProxyOptions")
             .sub("resize", Verbs::STATUS)
             .fields(Unsupported, pod_fields()),
-        V1.namespaced("podtemplates", "PodTemplate", "LIXB2x4IFpk=").strategy(controllers::POD_TEMPLATES),
+        V1.namespaced("podtemplates", "PodTemplate", "LIXB2x4IFpk=")
+            .table(printers::POD_TEMPLATES)
+            .strategy(controllers::POD_TEMPLATES),
         V1.namespaced("replicationcontrollers", "ReplicationController", "Jond2If31h0=")
+            .table(printers::REPLICATION_CONTROLLERS)
             .strategy(controllers::REPLICATION_CONTROLLERS)
             .short(&["rc"])
             .category("all")
@@ -81,17 +93,21 @@ pub(crate) fn resources() -> Vec<Resource> {
             .scale("spec.selector")
             .fields(Unsupported, [Field::new("status.replicas").or("0")]),
         V1.namespaced("resourcequotas", "ResourceQuota", "8uhSgffRX6w=")
+            .table(printers::RESOURCE_QUOTAS)
             .strategy(limits::QUOTAS)
             .short(&["quota"])
             .status(),
         V1.namespaced("secrets", "Secret", "S6u1pOWzb84=")
+            .table(printers::SECRETS)
             .strategy(secrets::SECRETS)
             .fields(Unsupported, [Field::new("type")]),
         V1.namespaced("serviceaccounts", "ServiceAccount", "pbx9ZvyFpBE=")
+            .table(printers::SERVICE_ACCOUNTS)
             .strategy(secrets::SERVICE_ACCOUNTS)
             .short(&["sa"])
             .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
         V1.namespaced("services", "Service", "0/CO1lhkEBI=")
+            .table(printers::SERVICES)
             .strategy(services::SERVICES)
             .short(&["svc"])
             .category("all")

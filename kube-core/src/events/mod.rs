@@ -19,6 +19,7 @@ pub(crate) const RULES: Rules = Rules { ttl: |_| Some(60 * 60), ..Rules::PLAIN.c
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.namespaced("events", "Event", "r2yiGXH7wu8=")
+        .table(crate::core::printers::EVENTS)
         .strategy(RULES)
         .short(&["ev"])
         .stored_as(CORE_V1, Reshaped)

@@ -1,5 +1,6 @@
 //! The group flowcontrol.apiserver.k8s.io: how many requests of whom at once.
 
+mod printers;
 mod rules;
 
 use generic_server::resource::Resource;
@@ -11,8 +12,12 @@ const V1: GroupVersion = GroupVersion("flowcontrol.apiserver.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("flowschemas", "FlowSchema", "GJVAJZSZBIw=").strategy(rules::FLOW_SCHEMAS).status(),
+        V1.cluster("flowschemas", "FlowSchema", "GJVAJZSZBIw=")
+            .table(printers::FLOW_SCHEMAS)
+            .strategy(rules::FLOW_SCHEMAS)
+            .status(),
         V1.cluster("prioritylevelconfigurations", "PriorityLevelConfiguration", "Kir5PVfvNeI=")
+            .table(printers::PRIORITY_LEVELS)
             .strategy(rules::PRIORITY_LEVELS)
             .status(),
     ]

@@ -1,5 +1,6 @@
 //! The group networking.k8s.io: ingresses, policies and the address ranges of services.
 
+mod printers;
 mod rules;
 
 use generic_server::resource::Resource;
@@ -14,17 +15,27 @@ const V1: GroupVersion = GroupVersion("networking.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("ingressclasses", "IngressClass", "l/iqIbDgFyQ=").strategy(rules::INGRESS_CLASSES),
+        V1.cluster("ingressclasses", "IngressClass", "l/iqIbDgFyQ=")
+            .table(printers::INGRESS_CLASSES)
+            .strategy(rules::INGRESS_CLASSES),
         V1.namespaced("ingresses", "Ingress", "39NQlfNR+bo=")
+            .table(printers::INGRESSES)
             .strategy(Rules::WORKLOAD)
             .short(&["ing"])
             .path("ingress")
             .status(),
-        V1.cluster("ipaddresses", "IPAddress", "3f/plJFChNE=").strategy(Rules::PLAIN.create_on_update()).short(&["ip"]),
+        V1.cluster("ipaddresses", "IPAddress", "3f/plJFChNE=")
+            .table(printers::IP_ADDRESSES)
+            .strategy(Rules::PLAIN.create_on_update())
+            .short(&["ip"]),
         V1.namespaced("networkpolicies", "NetworkPolicy", "YpfwF18m1G8=")
+            .table(printers::NETWORK_POLICIES)
             .strategy(rules::NETWORK_POLICIES)
             .short(&["netpol"]),
-        V1.cluster("servicecidrs", "ServiceCIDR", "gNLvruQhW2g=").strategy(Rules::STATUS).status(),
+        V1.cluster("servicecidrs", "ServiceCIDR", "gNLvruQhW2g=")
+            .table(printers::SERVICE_CIDRS)
+            .strategy(Rules::STATUS)
+            .status(),
     ]
     .into_iter()
     .map(Row::build)

@@ -3,6 +3,7 @@
 use generic_server::resource::Resource;
 
 use crate::{
+    printer,
     row::{GroupVersion, Row},
     strategy::Rules,
 };
@@ -11,8 +12,10 @@ const V1: GroupVersion = GroupVersion("node.k8s.io", "v1");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.cluster("runtimeclasses", "RuntimeClass", "WQTu1GL3T2Q=").strategy(Rules::PLAIN.conditional())]
-        .into_iter()
-        .map(Row::build)
-        .collect()
+    [V1.cluster("runtimeclasses", "RuntimeClass", "WQTu1GL3T2Q=")
+        .table(printer::RUNTIME_CLASSES)
+        .strategy(Rules::PLAIN.conditional())]
+    .into_iter()
+    .map(Row::build)
+    .collect()
 }

@@ -3,6 +3,7 @@
 use generic_server::resource::Resource;
 
 use crate::{
+    printer,
     row::{GroupVersion, Row},
     strategy::Rules,
 };
@@ -12,6 +13,7 @@ const V1: GroupVersion = GroupVersion("policy", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.namespaced("poddisruptionbudgets", "PodDisruptionBudget", "EVWiDmWqyJw=")
+        .table(printer::DISRUPTION_BUDGETS)
         .strategy(Rules::WORKLOAD.conditional())
         .short(&["pdb"])
         .status()]

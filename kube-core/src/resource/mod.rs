@@ -1,5 +1,6 @@
 //! The group resource.k8s.io: devices, and claims to them.
 
+mod printers;
 mod rules;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::UnsupportedForVersion};
@@ -14,10 +15,18 @@ const V1: GroupVersion = GroupVersion("resource.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("deviceclasses", "DeviceClass", "Yk2PTc1Ybxk=").strategy(Rules::COUNTED.returns_deleted()),
-        V1.namespaced("resourceclaims", "ResourceClaim", "wgAZaHcZxUg=").strategy(rules::CLAIMS).status(),
-        V1.namespaced("resourceclaimtemplates", "ResourceClaimTemplate", "TuzjC49aUfM=").strategy(rules::TEMPLATES),
+        V1.cluster("deviceclasses", "DeviceClass", "Yk2PTc1Ybxk=")
+            .table(printers::NAMED)
+            .strategy(Rules::COUNTED.returns_deleted()),
+        V1.namespaced("resourceclaims", "ResourceClaim", "wgAZaHcZxUg=")
+            .table(printers::CLAIMS)
+            .strategy(rules::CLAIMS)
+            .status(),
+        V1.namespaced("resourceclaimtemplates", "ResourceClaimTemplate", "TuzjC49aUfM=")
+            .table(printers::NAMED)
+            .strategy(rules::TEMPLATES),
         V1.cluster("resourceslices", "ResourceSlice", "KsC072WgaEY=")
+            .table(printers::SLICES)
             .strategy(Rules::COUNTED.returns_deleted())
             .fields(UnsupportedForVersion, [Field::new("spec.driver"), Field::new("spec.nodeName")]),
     ]

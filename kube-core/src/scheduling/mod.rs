@@ -3,6 +3,7 @@
 use generic_server::resource::Resource;
 
 use crate::{
+    printer,
     row::{GroupVersion, Row},
     strategy::Rules,
 };
@@ -16,8 +17,11 @@ const RULES: Rules = Rules::PLAIN
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=").strategy(RULES).short(&["pc"])]
-        .into_iter()
-        .map(Row::build)
-        .collect()
+    [V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=")
+        .table(printer::PRIORITY_CLASSES)
+        .strategy(RULES)
+        .short(&["pc"])]
+    .into_iter()
+    .map(Row::build)
+    .collect()
 }

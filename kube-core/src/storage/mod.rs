@@ -1,5 +1,6 @@
 //! The group storage.k8s.io: classes of volumes, drivers and attachments.
 
+mod printers;
 mod rules;
 
 use generic_server::resource::Resource;
@@ -14,15 +15,23 @@ const V1: GroupVersion = GroupVersion("storage.k8s.io", "v1");
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [
-        V1.cluster("csidrivers", "CSIDriver", "hL6j/rwBV5w=").strategy(rules::CSI_DRIVERS),
-        V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=").strategy(Rules::PLAIN.conditional().returns_deleted()),
-        V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=")
+        V1.cluster("csidrivers", "CSIDriver", "hL6j/rwBV5w=").table(printers::DRIVERS).strategy(rules::CSI_DRIVERS),
+        V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=")
+            .table(printers::NODES)
             .strategy(Rules::PLAIN.conditional().returns_deleted()),
-        V1.cluster("storageclasses", "StorageClass", "K+m6uJwbjGY=").strategy(rules::STORAGE_CLASSES).short(&["sc"]),
+        V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=")
+            .table(printers::CAPACITIES)
+            .strategy(Rules::PLAIN.conditional().returns_deleted()),
+        V1.cluster("storageclasses", "StorageClass", "K+m6uJwbjGY=")
+            .table(printers::STORAGE_CLASSES)
+            .strategy(rules::STORAGE_CLASSES)
+            .short(&["sc"]),
         V1.cluster("volumeattachments", "VolumeAttachment", "tJx/ezt6UDU=")
+            .table(printers::ATTACHMENTS)
             .strategy(Rules::STATUS.conditional().returns_deleted())
             .status(),
         V1.cluster("volumeattributesclasses", "VolumeAttributesClass", "tIjydgKBC5w=")
+            .table(printers::ATTRIBUTES_CLASSES)
             .strategy(Rules::PLAIN.returns_deleted())
             .short(&["vac"]),
     ]

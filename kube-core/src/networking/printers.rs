@@ -1,0 +1,95 @@
+//! How ingresses, policies and address ranges look in tables.
+
+use machinery::Value;
+
+use crate::core::printers::balanced_at;
+use generic_server::printer::{AGE, Doc, NAME, NONE, Table, age, items, name, selector, text, text_at, text_or};
+
+/// Ingresses.
+pub(super) const INGRESSES: Table = Table::new(
+    &[
+        NAME,
+        text(
+            "Class",
+            Doc::Text("The name of the IngressClass resource that should be used for additional configuration"),
+        ),
+        text("Hosts", Doc::Text("Hosts that incoming requests are matched against before the ingress rule")),
+        text("Address", Doc::Text("Address is a list containing ingress points for the load-balancer")),
+        text("Ports", Doc::Text("Ports of TLS configurations that open")),
+        AGE,
+    ],
+    |ingress, now| {
+        let tls = !items(ingress, &["spec", "tls"]).is_empty();
+        vec![
+            name(ingress),
+            text_or(ingress, &["spec", "ingressClassName"], NONE),
+            hosts(items(ingress, &["spec", "rules"])).into(),
+            balanced_at(ingress).join(",").into(),
+            if tls { "80, 443" } else { "80" }.into(),
+            age(ingress, now),
+        ]
+    },
+);
+
+/// The first three hosts; a rule without one is for all.
+fn hosts(rules: &[Value]) -> String {
+    const MOST: usize = 3;
+    let named = rules.iter().filter_map(|rule| rule.str_at(&["host"])).filter(|host| !host.is_empty());
+    let all: Vec<&str> = named.collect();
+    if all.is_empty() {
+        return "*".to_owned();
+    }
+    let shown = all[..all.len().min(MOST)].join(",");
+    if all.len() >= MOST && rules.len() > MOST { format!("{shown} + {} more...", rules.len() - MOST) } else { shown }
+}
+
+/// Ingress classes.
+pub(super) const INGRESS_CLASSES: Table = Table::new(
+    &[
+        NAME,
+        text("Controller", Doc::Text("Controller that is responsible for handling this class")),
+        text("Parameters", Doc::Text("A reference to a resource with additional parameters")),
+        AGE,
+    ],
+    |class, now| {
+        let parameters = class.at(&["spec", "parameters"]).filter(|p| !p.is_null());
+        let parameters = parameters.map_or_else(
+            || NONE.to_owned(),
+            |p| {
+                let part = |name: &str| p.str_at(&[name]).unwrap_or_default();
+                let group = p.str_at(&["apiGroup"]).map_or_else(String::new, |group| format!(".{group}"));
+                format!("{}{group}/{}", part("kind"), part("name"))
+            },
+        );
+        vec![name(class), text_at(class, &["spec", "controller"]), parameters.into(), age(class, now)]
+    },
+);
+
+/// Network policies.
+pub(super) const NETWORK_POLICIES: Table = Table::new(
+    &[NAME, text("Pod-Selector", Doc::Of("networking.v1.NetworkPolicySpec", "podSelector")), AGE],
+    |policy, now| vec![name(policy), selector(policy.at(&["spec", "podSelector"])), age(policy, now)],
+);
+
+/// Addresses of services.
+pub(super) const IP_ADDRESSES: Table =
+    Table::new(&[NAME, text("ParentRef", Doc::Of("networking.v1.IPAddressSpec", "parentRef"))], |address, _| {
+        let parent = address.at(&["spec", "parentRef"]).filter(|p| !p.is_null()).map_or_else(
+            || NONE.to_owned(),
+            |parent| {
+                let part = |name: &str| parent.str_at(&[name]).filter(|t| !t.is_empty());
+                let group = part("group").map_or_else(String::new, |group| format!(".{group}"));
+                let resource = format!("{}{group}", part("resource").unwrap_or_default()).to_lowercase();
+                let place = [Some(resource.as_str()), part("namespace"), Some(part("name").unwrap_or_default())];
+                place.into_iter().flatten().collect::<Vec<_>>().join("/")
+            },
+        );
+        vec![name(address), parent.into()]
+    });
+
+/// Ranges of addresses of services.
+pub(super) const SERVICE_CIDRS: Table =
+    Table::new(&[NAME, text("CIDRs", Doc::Of("networking.v1.ServiceCIDRSpec", "cidrs")), AGE], |range, now| {
+        let cidrs: Vec<&str> = items(range, &["spec", "cidrs"]).iter().filter_map(Value::as_str).collect();
+        vec![name(range), cidrs.join(",").into(), age(range, now)]
+    });

@@ -1,0 +1,43 @@
+//! How devices and claims look in tables.
+
+use generic_server::printer::{AGE, Doc, NAME, Table, age, is_deleting, items, name, text, text_at};
+
+/// Kinds of which a table shows no more than that they are there.
+pub(super) const NAMED: Table = Table::new(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
+
+/// Claims.
+pub(super) const CLAIMS: Table = Table::new(
+    &[NAME, text("State", Doc::Text("A summary of the current state (allocated, pending, reserved, etc.).")), AGE],
+    |claim, now| {
+        let allocated = claim.at(&["status", "allocation"]).is_some_and(|a| !a.is_null());
+        let reserved = !items(claim, &["status", "reservedFor"]).is_empty();
+        let states = [
+            (is_deleting(claim), "deleted"),
+            (!allocated && !is_deleting(claim), "pending"),
+            (allocated, "allocated"),
+            (allocated && reserved, "reserved"),
+        ];
+        let states = states.into_iter().filter(|(holds, _)| *holds).map(|(_, state)| state);
+        vec![name(claim), states.collect::<Vec<_>>().join(",").into(), age(claim, now)]
+    },
+);
+
+/// Slices of devices.
+pub(super) const SLICES: Table = Table::new(
+    &[
+        NAME,
+        text("Node", Doc::Of("resource.v1.ResourceSliceSpec", "nodeName")),
+        text("Driver", Doc::Of("resource.v1.ResourceSliceSpec", "driver")),
+        text("Pool", Doc::Of("resource.v1.ResourcePool", "name")),
+        AGE,
+    ],
+    |slice, now| {
+        vec![
+            name(slice),
+            text_at(slice, &["spec", "nodeName"]),
+            text_at(slice, &["spec", "driver"]),
+            text_at(slice, &["spec", "pool", "name"]),
+            age(slice, now),
+        ]
+    },
+);
