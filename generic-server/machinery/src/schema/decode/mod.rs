@@ -90,22 +90,20 @@ impl Decoder {
         }
         let mut entries = members.into_entries();
         let mut kept = 0;
-        let mut fields = object.fields.iter();
+        let mut fields = object.fields.as_slice();
         let mut added: Vec<(Str, Value)> = Vec::new();
         for i in 0..entries.len() {
-            let name = entries[i].0.clone();
-            let field = loop {
-                match fields.as_slice().first() {
-                    Some(field) if field.name < name => {
-                        fields.next();
-                        added.extend(self.absent(field, object, place)?);
-                    }
-                    Some(field) if field.name == name => break fields.next(),
-                    _ => break None,
-                }
-            };
+            // Both are sorted by name, so that one pass matches them.
+            let name = entries[i].0.as_str();
+            let skipped = fields.iter().position(|f| f.name.as_str() >= name).unwrap_or(fields.len());
+            let (absent, rest) = fields.split_at(skipped);
+            let field = rest.first().filter(|f| f.name == name);
+            fields = &rest[usize::from(field.is_some())..];
+            for field in absent {
+                added.extend(self.absent(field, object, place)?);
+            }
             let Some(field) = field else {
-                self.unknown_member(&name, object, place);
+                self.unknown_member(name, object, place);
                 continue;
             };
             let value = std::mem::take(&mut entries[i].1);
@@ -124,7 +122,7 @@ impl Decoder {
         Ok(Value::Object(Map::from_entries(entries)))
     }
 
-    fn unknown_member(&mut self, name: &Str, object: &Object, place: &Place<'_>) {
+    fn unknown_member(&mut self, name: &str, object: &Object, place: &Place<'_>) {
         if self.unknown.len() < MAX_UNKNOWN {
             self.unknown.push(place.child(Step::Field(name, object)).path());
         }

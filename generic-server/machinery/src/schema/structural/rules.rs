@@ -1,5 +1,8 @@
 //! What CRDs may not use of JSON Schema, and how list and map types fit together.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
 use super::invariants::{flag, list, properties, schema, type_of};
 use super::{field_path, internal, parse};
 use crate::Value;
@@ -45,8 +48,10 @@ fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>
     list_type(props, at, errors);
     map_keys(props, at, errors);
     keys_are_set(props, at, errors);
+    let parsed = OnceCell::new();
+    let path_holds = |path: &str| field_path::resolve_path(parsed.get_or_init(|| parse(props)), path, true).is_ok();
     for (i, rule) in list(props, "x-kubernetes-validations").iter().enumerate() {
-        cel_rule(props, rule, &at.field("x-kubernetes-validations").index(i), errors);
+        cel_rule(rule, &path_holds, &at.field("x-kubernetes-validations").index(i), errors);
     }
 }
 
@@ -176,6 +181,9 @@ fn list_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Each of these errors shows all keys, so that many would be much text. Differs: upstream gives them all.
+const MAX_KEY_ERRORS: usize = 8;
+
 fn map_keys(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let list_type = props.str_at(&["x-kubernetes-list-type"]);
     let keys = list(props, "x-kubernetes-list-map-keys");
@@ -215,8 +223,13 @@ fn map_keys(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
         return;
     }
     let all_keys = || Value::from(keys.to_vec());
-    for (i, key) in keys.iter().enumerate() {
+    let mut seen = HashSet::new();
+    let found = errors.len();
+    for key in keys {
         let name = key.as_str().unwrap_or_default();
+        if errors.len() - found > MAX_KEY_ERRORS {
+            return;
+        }
         match items.at(&["properties", name]) {
             Some(property) if matches!(type_of(property), "array" | "object") => {
                 let path = items_path.field("properties");
@@ -228,7 +241,7 @@ fn map_keys(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
                 errors.push(FieldError::invalid(keys_path, all_keys(), "entries must all be names of item properties"))
             }
         }
-        if keys[..i].contains(key) {
+        if !seen.insert(name) {
             errors.push(FieldError::invalid(keys_path, all_keys(), "must not contain duplicate entries"));
         }
     }
@@ -266,7 +279,7 @@ fn keys_are_set(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// What is wrong with a rule before its expressions are looked at.
-fn cel_rule(props: &Value, rule: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn cel_rule(rule: &Value, path_holds: &dyn Fn(&str) -> bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let text = |key: &str| rule.str_at(&[key]).unwrap_or_default();
     let broken = |text: &str| text.contains(['\n', '\r']);
     let (message, trimmed) = (text("message"), text("message").trim());
@@ -299,7 +312,7 @@ fn cel_rule(props: &Value, rule: &Value, at: &Path<'_>, errors: &mut Vec<FieldEr
     if broken(path) {
         invalid("must not contain line breaks");
     }
-    if field_path::resolve_path(&parse(props), path, true).is_err() {
+    if !path_holds(path) {
         invalid("must be a valid path");
     }
 }

@@ -179,3 +179,13 @@ fn sets_and_maps_hold_nothing_twice() {
     let texts: Vec<_> = validate_lists(&schema, &value, &Path::ROOT).iter().map(ToString::to_string).collect();
     assert_eq!(texts, [r#"m[2]: Duplicate value: {"k":"x"}"#, r#"s[2]: Duplicate value: "a""#]);
 }
+
+#[test]
+fn errors_have_a_limit() {
+    let value = format!("[{}]", vec!["1"; 5000].join(","));
+    assert_eq!(errors(r#"{"type":"array","items":{"type":"string"}}"#, &value).len(), 1000);
+    let listed: Vec<_> = (0..20_000).map(|i| format!("\"value-{i}\"")).collect();
+    let schema = format!(r#"{{"type":"array","items":{{"type":"string","enum":[{}]}}}}"#, listed.join(","));
+    let text: usize = errors(&schema, &format!("[{}]", vec!["\"x\""; 900].join(","))).iter().map(String::len).sum();
+    assert!(text < 16 << 20, "{text}");
+}
