@@ -162,3 +162,25 @@ async fn weigh_idle_watches() {
     assert!(each <= 4 << 10, "{each} bytes for an idle watch");
     tasks.iter().for_each(|task| task.abort());
 }
+
+#[test]
+fn an_empty_cache_takes_a_few_kilobytes() {
+    alone(weigh_empty_caches());
+}
+
+async fn weigh_empty_caches() {
+    let store = Memory::new();
+    let count = 500;
+    let before = in_use();
+    let mut caches = Vec::new();
+    for i in 0..count {
+        let options = Options { indexed: vec![2], ..Options::default() };
+        caches.push(Cache::start(store.clone(), format!("/registry/group-{i}/things/"), Arc::new(Pods), options));
+    }
+    for cache in &caches {
+        cache.ready().await.expect("the store answers");
+    }
+    let each = (in_use() - before) / count;
+    println!("{each} bytes for an empty cache");
+    assert!(each <= 8 << 10, "{each} bytes for an empty cache");
+}

@@ -89,7 +89,11 @@ fn follower(shared: &Arc<Shared>, scope: Scope, in_scope: &'static [Revision]) -
 /// The task that wakes the many.
 fn waking(shared: &Arc<Shared>) -> shuttle::future::JoinHandle<()> {
     let shared = shared.clone();
-    shuttle::future::spawn(async move { shared.wake_many().await })
+    shuttle::future::spawn(async move {
+        loop {
+            shared.wake_many().await;
+        }
+    })
 }
 
 /// At random, and with few but long preemptions, which is how wakeups get lost.

@@ -13,6 +13,10 @@ use crate::{Error, Range, Revision, Store};
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// A watcher's time to send an event, roughly.
+const TIME_TO_SEND: Duration = Duration::from_micros(10);
+/// The longest time between two wakes.
+const LONGEST_LULL: Duration = Duration::from_millis(5);
 /// A watch that lived so long was fine; the next pause is the shortest again.
 const FINE_AFTER: Duration = Duration::from_secs(30);
 
@@ -20,7 +24,16 @@ const FINE_AFTER: Duration = Duration::from_secs(30);
 pub(super) async fn run(store: Arc<dyn Store>, shared: Arc<Shared>) {
     tokio::select! {
         () = keep(store, shared.clone()) => {}
-        () = shared.wake_many() => {}
+        () = wake(&shared) => {}
+    }
+}
+
+/// Wakes watchers where they are many. They are given the time that sending takes them before they are woken again, so
+/// that in a storm of changes each wake brings several; the first change of a quiet time is told at once.
+async fn wake(shared: &Shared) {
+    loop {
+        let woken = u32::try_from(shared.wake_many().await).unwrap_or(u32::MAX);
+        tokio::time::sleep(TIME_TO_SEND.saturating_mul(woken).min(LONGEST_LULL)).await;
     }
 }
 

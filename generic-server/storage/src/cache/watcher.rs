@@ -187,10 +187,6 @@ impl Watcher {
         if self.ended {
             return Poll::Ready(None);
         }
-        if self.poll_timer(cx) {
-            self.ended = true;
-            return Poll::Ready(None);
-        }
         for _ in 0..TURN {
             if let Some(event) = self.next_initial() {
                 return Poll::Ready(Some(Ok(event)));
@@ -202,6 +198,10 @@ impl Watcher {
                 if let Some(event) = self.event(change) {
                     return Poll::Ready(Some(Ok(event)));
                 }
+            }
+            if self.poll_timer(cx) {
+                self.ended = true;
+                return Poll::Ready(None);
             }
             match self.read_more(cx) {
                 More::Changes => {}
@@ -257,12 +257,12 @@ impl Watcher {
 
     fn read_more(&mut self, cx: &mut Context<'_>) -> More {
         // What is complete now; a log read after this that has no more has told all of it.
-        let complete = self.cache.revision();
+        let complete = self.bookmark_due.then(|| self.cache.revision());
         match self.seat.read(BATCH, &mut self.batch) {
             Found::Read(0) => {}
             found => return self.found(found),
         }
-        if self.bookmark_due && complete >= self.after {
+        if let Some(complete) = complete.filter(|complete| *complete >= self.after) {
             self.bookmark_due = false;
             self.after = complete;
             return More::Event(WatchEvent::Bookmark { revision: complete, initial_events_end: false });

@@ -201,7 +201,8 @@ impl Shared {
     fn wake(&self, logs: Vec<Arc<Log>>) {
         let waiting: usize = logs.iter().map(|log| log.waiters.waiting()).sum();
         if waiting <= FEW {
-            return self.wake_now(&logs);
+            self.wake_now(&logs);
+            return;
         }
         let mut to_wake = self.to_wake.lock();
         for log in logs {
@@ -213,17 +214,17 @@ impl Shared {
         self.many.notify_one();
     }
 
-    /// Wakes the many, apart from the store's thread; changes that come meanwhile need no wake of their own.
-    pub(super) async fn wake_many(&self) {
-        loop {
-            self.many.notified().await;
-            let logs = std::mem::take(&mut *self.to_wake.lock());
-            self.wake_now(&logs);
-        }
+    /// Waits until there is news for many and wakes them, apart from the store's thread; answers how many.
+    pub(super) async fn wake_many(&self) -> usize {
+        self.many.notified().await;
+        let logs = std::mem::take(&mut *self.to_wake.lock());
+        self.wake_now(&logs)
     }
 
-    fn wake_now(&self, logs: &[Arc<Log>]) {
-        self.counters.wakeups.add(logs.iter().map(|log| log.waiters.wake()).sum());
+    fn wake_now(&self, logs: &[Arc<Log>]) -> usize {
+        let woken = logs.iter().map(|log| log.waiters.wake()).sum();
+        self.counters.wakeups.add(woken);
+        woken
     }
 }
 
