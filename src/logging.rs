@@ -13,13 +13,17 @@ const CRATES: [&str; 8] =
 
 /// Starts logging. A second call changes nothing.
 pub(crate) fn start(logging: &Logging) {
+    // A broken pipe on standard error must not panic in the middle of a request: log_internal_errors(false).
     let layer = match logging.format {
         LogFormat::Text => fmt::layer()
             .with_writer(std::io::stderr)
+            .log_internal_errors(false)
             .with_ansi(std::io::stderr().is_terminal())
             .with_target(false)
             .boxed(),
-        LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).boxed(),
+        LogFormat::Json => {
+            fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).log_internal_errors(false).boxed()
+        }
     };
     // An error says that somebody else's subscriber is there already (a test's).
     let _ = tracing_subscriber::registry().with(layer.with_filter(targets(logging))).try_init();

@@ -1,6 +1,6 @@
 //! From the command line to the shutdown, in one page.
 
-use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
+use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use generic_server::serve::{Lifecycle, Listener, Tls, serve};
@@ -71,21 +71,28 @@ async fn run(config: Config) -> Result<()> {
     let pipeline = chain.pipeline.clone();
     let service = move |request| pipeline.clone().handle(request);
     if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {
-        println!("export KUBECONFIG={}", path.display());
+        say(&format!("export KUBECONFIG={}", path.display()));
     }
     let connection = config.serving.connection.clone();
     let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, service, lifecycle.clone()));
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
     tracing::info!(version = VERSION, port, "serving");
-    chain.tasks.wait_ready().await;
-    println!("ready");
+    // A signal must end a server that cannot become ready, too.
+    if lifecycle.requested().run_until_cancelled(chain.tasks.wait_ready()).await.is_some() {
+        say("ready");
+    }
     lifecycle.requested().cancelled().await;
     lifecycle.shutdown().await;
     let served = serving.await.context("the listener");
     chain.tasks.stop().await;
     chain.store.close().await;
     served
+}
+
+/// A line for whoever started the server; that nobody reads it any more is no reason to stop.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Renews the certificates that this server made, and shows the new ones at once.

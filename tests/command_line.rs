@@ -115,3 +115,18 @@ fn a_second_server_on_the_same_folder_is_refused_in_one_line_and_harms_nothing()
     terminate(&again);
     assert_eq!(again.wait().expect("ends").code(), Some(0));
 }
+
+#[test]
+fn a_server_whose_output_nobody_reads_goes_on_and_ends_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = server(folder.path(), &["--secure-port=0"]).spawn().expect("starts");
+    drop((child.stdout.take(), child.stderr.take()));
+    // Written when the server listens for signals already.
+    let kubeconfig = folder.path().join("data/admin.kubeconfig");
+    while !kubeconfig.exists() {
+        assert!(child.try_wait().expect("a state").is_none(), "the server is gone");
+        std::thread::yield_now();
+    }
+    terminate(&child);
+    assert_eq!(child.wait().expect("ends").code(), Some(0));
+}
