@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use generic_server::{
     admission::{self, NamespaceLifecycle},
@@ -17,7 +17,7 @@ use generic_server::{
     tasks::Tasks,
 };
 use machinery::Str;
-use storage::{Store, embedded};
+use storage::{Store, embedded, etcd};
 
 use crate::{
     VERSION,
@@ -36,8 +36,8 @@ pub struct Chain {
 }
 
 /// Opens the store, builds the servers and links them.
-pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> Result<Chain> {
-    let store = open_store(config)?;
+pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> Result<Chain> {
+    let store = open_store(config).await?;
     let admission = Arc::new(admission::Chain::default());
     let backing =
         Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
@@ -112,9 +112,17 @@ pub fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> 
     Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
 }
 
-fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
-    if config.storage.etcd.is_some() {
-        bail!("--etcd-servers: the etcd backend is not part of this version");
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
+    if let Some(remote) = &config.storage.etcd {
+        let options = etcd::EtcdOptions {
+            servers: remote.servers.clone(),
+            ca: remote.ca.clone(),
+            identity: remote.certificate.as_ref().map(|files| (files.certificate.clone(), files.key.clone())),
+            prefix: config.storage.prefix.clone(),
+            compaction_interval: config.storage.compaction_interval,
+            ..etcd::EtcdOptions::default()
+        };
+        return Ok(etcd::Etcd::connect(options).await.context("cannot reach etcd")?);
     }
     let dir = config.data_dir.join("store");
     let options =
