@@ -32,6 +32,12 @@ impl Map {
         Map(Arc::new(entries))
     }
 
+    /// From entries that are sorted by key, each key once.
+    pub fn from_sorted(entries: Vec<(Str, Value)>) -> Self {
+        debug_assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "sorted by key");
+        Map(Arc::new(entries))
+    }
+
     fn find(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
     }

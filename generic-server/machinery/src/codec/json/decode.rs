@@ -4,32 +4,49 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::JsonError;
-use super::lexer::Lexer;
+use super::lexer::{Fault, Lexer};
 use super::strict::{Finding, Strict};
 use crate::schema::Schema;
 use crate::{Map, Str, Value};
 
-/// How deep objects and lists may nest.
+/// How deep objects and lists may nest in a [`Value`].
 ///
 /// Differs: the Go server goes on to 10,000 levels on stacks that grow; here every walk over a tree (and its drop) must
 /// fit a fixed one. Objects that people write stay below 50.
 pub const MAX_DEPTH: usize = 512;
 
+/// How deep they may nest in a text.
+const MAX_TEXT_DEPTH: usize = 10_000;
+
 /// Reads one JSON text. Of members with one name the last wins; bytes in strings that are not UTF-8 become U+FFFD.
 pub fn decode(bytes: &[u8]) -> Result<Value, JsonError> {
-    Parser::new(bytes, None).document()
+    let mut parser = Parser::new(bytes, None);
+    let value = parser.document().map_err(|fault| *fault)?;
+    parser.too_deep.map_or(Ok(value), |fault| Err(*fault))
+}
+
+/// As [`decode_strict`], but what lies deeper than [`MAX_DEPTH`] becomes `null` and is no error up to upstream's limit.
+/// It says whether anything was cut off: whoever uses the value must make sure that what is left of those places goes.
+pub fn decode_shallow(bytes: &[u8]) -> Result<(Value, Vec<String>, bool), JsonError> {
+    let mut parser = Parser::new(bytes, None);
+    let value = parser.document().map_err(|fault| *fault)?;
+    let duplicates = if parser.has_duplicates { duplicates(bytes)? } else { Vec::new() };
+    Ok((value, duplicates, parser.too_deep.is_some()))
 }
 
 /// Reads one JSON text, and tells which members an object has twice, in upstream's words and in the order of the text:
 /// `duplicate field "spec.containers[0].image"`. No more than 100 are told.
 pub fn decode_strict(bytes: &[u8]) -> Result<(Value, Vec<String>), JsonError> {
     let mut parser = Parser::new(bytes, None);
-    let value = parser.document()?;
-    if !parser.has_duplicates {
-        return Ok((value, Vec::new()));
+    let value = parser.document().map_err(|fault| *fault)?;
+    if let Some(fault) = parser.too_deep {
+        return Err(*fault);
     }
-    let texts = findings(bytes, Strict::new(None))?.iter().map(ToString::to_string).collect();
-    Ok((value, texts))
+    Ok((value, if parser.has_duplicates { duplicates(bytes)? } else { Vec::new() }))
+}
+
+fn duplicates(bytes: &[u8]) -> Result<Vec<String>, JsonError> {
+    Ok(findings(bytes, Strict::new(None))?.iter().map(ToString::to_string).collect())
 }
 
 /// What a strict reader of a built-in type minds in a text, in its order; no more than 100. It reads the text once more:
@@ -40,7 +57,7 @@ pub fn strict_findings(bytes: &[u8], schema: &Schema) -> Result<Vec<Finding>, Js
 
 fn findings(bytes: &[u8], strict: Strict<'_>) -> Result<Vec<Finding>, JsonError> {
     let mut parser = Parser::new(bytes, Some(strict));
-    parser.document()?;
+    parser.document().map_err(|fault| *fault)?;
     Ok(parser.strict.map_or_else(Vec::new, |s| s.findings))
 }
 
@@ -59,6 +76,8 @@ struct Parser<'a, 's> {
     /// The items of all open lists, the innermost last.
     items: Vec<Value>,
     has_duplicates: bool,
+    /// The error for the first container that is too deep for a value.
+    too_deep: Option<Fault>,
     /// Set in the second pass, which finds out what a strict reader minds.
     strict: Option<Strict<'s>>,
 }
@@ -71,11 +90,12 @@ impl<'a, 's> Parser<'a, 's> {
             members: Vec::with_capacity(64),
             items: Vec::with_capacity(16),
             has_duplicates: false,
+            too_deep: None,
             strict,
         }
     }
 
-    fn document(&mut self) -> Result<Value, JsonError> {
+    fn document(&mut self) -> Result<Value, Fault> {
         let root = loop {
             // Goes down until a value is whole, then up through the containers that end with it.
             if let Some(value) = self.value()?
@@ -92,7 +112,7 @@ impl<'a, 's> Parser<'a, 's> {
 
     /// Reads a scalar or an empty container, or opens a container and gives `None`.
     #[inline]
-    fn value(&mut self) -> Result<Option<Value>, JsonError> {
+    fn value(&mut self) -> Result<Option<Value>, Fault> {
         let value = match self.lexer.peek() {
             Some(b'"') => Value::String(self.lexer.string()?),
             Some(b'{') => return self.begin_object(),
@@ -115,7 +135,7 @@ impl<'a, 's> Parser<'a, 's> {
         Ok(Some(value))
     }
 
-    fn begin_object(&mut self) -> Result<Option<Value>, JsonError> {
+    fn begin_object(&mut self) -> Result<Option<Value>, Fault> {
         self.deeper()?;
         self.lexer.bump();
         if self.lexer.peek() == Some(b'}') {
@@ -127,7 +147,7 @@ impl<'a, 's> Parser<'a, 's> {
         Ok(None)
     }
 
-    fn begin_array(&mut self) -> Result<Option<Value>, JsonError> {
+    fn begin_array(&mut self) -> Result<Option<Value>, Fault> {
         self.deeper()?;
         self.lexer.bump();
         if self.lexer.peek() == Some(b']') {
@@ -154,16 +174,21 @@ impl<'a, 's> Parser<'a, 's> {
         }
     }
 
-    fn deeper(&self) -> Result<(), JsonError> {
+    #[inline]
+    fn deeper(&mut self) -> Result<(), Fault> {
         if self.open.len() >= MAX_DEPTH {
-            return Err(self.lexer.refuse("exceeded max depth"));
+            let fault = self.lexer.refuse("exceeded max depth");
+            if self.open.len() >= MAX_TEXT_DEPTH {
+                return Err(fault);
+            }
+            self.too_deep.get_or_insert(fault);
         }
         Ok(())
     }
 
     /// Reads `"name":` of the innermost open object.
     #[inline]
-    fn key(&mut self) -> Result<(), JsonError> {
+    fn key(&mut self) -> Result<(), Fault> {
         if self.lexer.peek() != Some(b'"') {
             return Err(self.lexer.refuse("looking for beginning of object key string"));
         }
@@ -184,7 +209,7 @@ impl<'a, 's> Parser<'a, 's> {
 
     /// Gives a whole value to the innermost open container, and ends those that end after it. `Some` is the root.
     #[inline]
-    fn put(&mut self, mut value: Value) -> Result<Option<Value>, JsonError> {
+    fn put(&mut self, mut value: Value) -> Result<Option<Value>, Fault> {
         loop {
             match self.open.last() {
                 None => return Ok(Some(value)),
@@ -211,7 +236,10 @@ impl<'a, 's> Parser<'a, 's> {
                         }
                         Some(b']') => {
                             self.close();
-                            value = Value::Array(Arc::new(self.items.drain(first..).collect()));
+                            value = Value::Array(Arc::new(self.items.split_off(first)));
+                            if self.open.len() >= MAX_DEPTH {
+                                value = Value::Null;
+                            }
                         }
                         _ => return Err(self.lexer.refuse("after array element")),
                     }
@@ -223,9 +251,9 @@ impl<'a, 's> Parser<'a, 's> {
     fn close_object(&mut self, first: usize) -> Value {
         self.close();
         let written = self.members.len() - first;
-        let map = Map::from_entries(self.members.drain(first..).collect());
+        let map = Map::from_entries(self.members.split_off(first));
         self.has_duplicates |= map.len() < written;
-        Value::Object(map)
+        if self.open.len() >= MAX_DEPTH { Value::Null } else { Value::Object(map) }
     }
 
     /// The path of the member whose name has just been read.
@@ -335,6 +363,21 @@ mod tests {
         assert!(decode(nest(MAX_DEPTH).as_bytes()).is_ok());
         let error = decode(nest(MAX_DEPTH + 1).as_bytes()).expect_err("too deep");
         assert_eq!(error.to_string(), "invalid character '[' exceeded max depth");
+        let text = nest(9000);
+        assert!(decode(text.as_bytes()).is_err());
+        let (value, _, cut) = decode_shallow(text.as_bytes()).expect("upstream reads it");
+        assert!(cut);
+        let mut depth = 0;
+        let mut at = &value;
+        while let Some(item) = at.as_array().and_then(|items| items.first()) {
+            depth += 1;
+            at = item;
+        }
+        assert_eq!((depth, at), (MAX_DEPTH, &Value::Null));
+        assert!(decode_shallow(nest(10_001).as_bytes()).is_err());
+        // What is wrong further on is told first, as by a reader that goes deeper.
+        let error = decode((nest(9000) + "x").as_bytes()).expect_err("trailing");
+        assert_eq!(error.to_string(), "invalid character 'x' after top-level value");
         let error = decode(r#"{"a":"#.repeat(100_000).as_bytes()).expect_err("too deep");
         assert_eq!(error.to_string(), "invalid character '{' exceeded max depth");
     }

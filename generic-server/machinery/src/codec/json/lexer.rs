@@ -6,6 +6,9 @@ use super::JsonError;
 use super::error::Context;
 use crate::{Str, Value};
 
+/// An error on its way out: small, so that what usually is there instead moves cheaply.
+pub(super) type Fault = Box<JsonError>;
+
 /// A cursor over a JSON text.
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
@@ -39,20 +42,20 @@ impl<'a> Lexer<'a> {
 
     /// Go's error for the byte at the cursor.
     #[cold]
-    pub(super) fn refuse(&self, phrase: &'static str) -> JsonError {
+    pub(super) fn refuse(&self, phrase: &'static str) -> Fault {
         self.refuse_in(Context::Plain(phrase))
     }
 
     #[cold]
-    fn refuse_in(&self, context: Context) -> JsonError {
+    fn refuse_in(&self, context: Context) -> Fault {
         match self.bytes.get(self.pos) {
-            Some(&byte) => JsonError::Invalid { byte, context, offset: self.pos },
-            None => JsonError::UnexpectedEnd,
+            Some(&byte) => Box::new(JsonError::Invalid { byte, context, offset: self.pos }),
+            None => Box::new(JsonError::UnexpectedEnd),
         }
     }
 
     /// `true`, `false` or `null`; the cursor is on its first byte.
-    pub(super) fn literal(&mut self, word: &'static str) -> Result<(), JsonError> {
+    pub(super) fn literal(&mut self, word: &'static str) -> Result<(), Fault> {
         for &expected in word.as_bytes() {
             if self.bytes.get(self.pos) != Some(&expected) {
                 return Err(self.refuse_in(Context::Literal { word, expected }));
@@ -64,7 +67,7 @@ impl<'a> Lexer<'a> {
 
     /// A string; the cursor is on its opening quote.
     #[inline]
-    pub(super) fn string(&mut self) -> Result<Str, JsonError> {
+    pub(super) fn string(&mut self) -> Result<Str, Fault> {
         self.pos += 1;
         let start = self.pos;
         self.pos = plain_end(self.bytes, start);
@@ -81,7 +84,7 @@ impl<'a> Lexer<'a> {
 
     /// The rest of a string that has escapes or broken UTF-8; the cursor is on the first backslash or the end.
     #[cold]
-    fn escaped_string(&mut self, start: usize) -> Result<String, JsonError> {
+    fn escaped_string(&mut self, start: usize) -> Result<String, Fault> {
         let mut out = String::from(self.slice(start, self.pos));
         loop {
             match self.bytes.get(self.pos) {
@@ -101,7 +104,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn escape(&mut self, out: &mut String) -> Result<(), JsonError> {
+    fn escape(&mut self, out: &mut String) -> Result<(), Fault> {
         let c = match self.bytes.get(self.pos) {
             Some(b'b') => '\u{8}',
             Some(b'f') => '\u{c}',
@@ -123,7 +126,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// What follows `\u`, with the second half of a pair. Lone surrogates become U+FFFD, as in Go.
-    fn code_point(&mut self) -> Result<char, JsonError> {
+    fn code_point(&mut self) -> Result<char, Fault> {
         let first = self.hex4()?;
         if (0xd800..0xdc00).contains(&first) && self.bytes[self.pos..].starts_with(b"\\u") {
             let back = self.pos;
@@ -138,7 +141,7 @@ impl<'a> Lexer<'a> {
         Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    fn hex4(&mut self) -> Result<u32, JsonError> {
+    fn hex4(&mut self) -> Result<u32, Fault> {
         let mut n = 0;
         for _ in 0..4 {
             let digit = self.bytes.get(self.pos).and_then(|&b| char::from(b).to_digit(16));
@@ -150,7 +153,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A number; the cursor is on its sign or first digit.
-    pub(super) fn number(&mut self) -> Result<Value, JsonError> {
+    pub(super) fn number(&mut self) -> Result<Value, Fault> {
         let start = self.pos;
         let negative = self.bytes.get(self.pos) == Some(&b'-');
         if negative {
@@ -181,7 +184,7 @@ impl<'a> Lexer<'a> {
         }
         match text.parse::<f64>() {
             Ok(f) if f.is_finite() => Ok(Value::Float(f)),
-            _ => Err(JsonError::NumberRange(text.to_owned())),
+            _ => Err(Box::new(JsonError::NumberRange(text.to_owned()))),
         }
     }
 
@@ -191,7 +194,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn some_digits(&mut self, phrase: &'static str) -> Result<(), JsonError> {
+    fn some_digits(&mut self, phrase: &'static str) -> Result<(), Fault> {
         if !matches!(self.bytes.get(self.pos), Some(b'0'..=b'9')) {
             return Err(self.refuse(phrase));
         }

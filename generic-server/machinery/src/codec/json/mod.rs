@@ -8,7 +8,7 @@ pub mod scan;
 mod serde_impl;
 mod strict;
 
-pub use decode::{MAX_DEPTH, decode, decode_strict, strict_findings};
+pub use decode::{MAX_DEPTH, decode, decode_shallow, decode_strict, strict_findings};
 pub use encode::{encode, encode_into, encode_pretty, write_string};
 pub use error::JsonError;
 pub(crate) use lexer::mend_utf8;

@@ -3,10 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::ProtoError;
 use super::envelope::{Envelope, MAGIC, envelope};
 use super::plan::{Field, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
 use super::wire::{BYTES, Reader, VARINT};
+use super::{Fault, ProtoError};
 use crate::codec::json;
 
 use crate::meta::{GoDuration, Quantity, TimeForm, Timestamp};
@@ -21,25 +21,36 @@ const MAX_MESSAGES: usize = 400_000;
 
 /// Opens an envelope and reads the object in it, with its apiVersion and kind.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtoError> {
-    Decoder::default().enveloped(bytes, 0)
+    Ok(Decoder::default().enveloped(bytes, 0)?)
 }
 
 /// Opens an envelope and reads the object in it as one of a definition, whatever version the envelope says: what another
 /// version has stored. The apiVersion and kind are the envelope's.
 pub fn decode_as(id: TypeId, bytes: &[u8]) -> Result<Value, ProtoError> {
-    Decoder::default().object(plan_of(id)?, &envelope(bytes)?, 0)
+    Ok(Decoder::default().object(plan_of(id)?, &envelope(bytes)?, 0)?)
 }
 
 /// Reads a message of a definition. apiVersion and kind are not in messages.
 pub fn decode_raw(id: TypeId, raw: &[u8]) -> Result<Value, ProtoError> {
-    Decoder::default().message(plan_of(id)?, raw, 0)
+    Ok(Decoder::default().message(plan_of(id)?, raw, 0)?)
 }
 
 #[derive(Default)]
 struct Decoder {
     messages: usize,
-    /// What has been read of the members of all messages that are being read, the innermost last.
-    slots: Vec<Slot>,
+    /// The members found so far (by their index in the plan) of all messages that are being read, the innermost last.
+    found: Vec<(usize, Slot)>,
+}
+
+/// Where a field's value goes.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Where the finds of its message begin.
+    first: usize,
+    /// The member's index in the plan.
+    index: usize,
+    /// No field of this number has come before.
+    fresh: bool,
 }
 
 /// What has been read of a member.
@@ -60,7 +71,7 @@ impl Slot {
 }
 
 impl Decoder {
-    fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+    fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         let envelope = envelope(bytes)?;
         let target = Target::of_api_version(envelope.api_version, envelope.kind);
         let plan = target.and_then(Target::plan).ok_or_else(|| ProtoError::NoMessage {
@@ -70,7 +81,7 @@ impl Decoder {
         self.object(plan, &envelope, depth)
     }
 
-    fn object(&mut self, plan: &'static Plan, envelope: &Envelope<'_>, depth: usize) -> Result<Value, ProtoError> {
+    fn object(&mut self, plan: &'static Plan, envelope: &Envelope<'_>, depth: usize) -> Result<Value, Fault> {
         let mut value = self.message(plan, envelope.raw, depth)?;
         if let Value::Object(members) = &mut value {
             for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
@@ -82,28 +93,63 @@ impl Decoder {
         Ok(value)
     }
 
-    fn message(&mut self, plan: &'static Plan, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+    fn message(&mut self, plan: &'static Plan, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         self.messages += 1;
         if self.messages > MAX_MESSAGES {
-            return Err(ProtoError::TooMany);
+            return Err(Box::new(ProtoError::TooMany));
         }
         if depth >= MAX_DEPTH {
-            return Err(ProtoError::Depth);
+            return Err(Box::new(ProtoError::Depth));
         }
-        let first = self.slots.len();
-        self.slots.resize_with(first + plan.members.len(), || Slot::Nothing);
+        let first = self.found.len();
         self.fields(plan, &plan.fields, bytes, first, depth + 1)?;
-        let shown = |(member, slot): (&Member, &Slot)| member.keep || !matches!(slot, Slot::Nothing);
-        let count = plan.members.iter().zip(&self.slots[first..]).filter(|m| shown(*m)).count();
-        let mut members = Vec::with_capacity(count);
-        for (i, member) in plan.members.iter().enumerate() {
-            let slot = std::mem::replace(&mut self.slots[first + i], Slot::Nothing);
-            if let Some(value) = self.shown(member, slot, depth + 1)? {
-                members.push((member.name.clone(), value));
+        self.found[first..].sort_unstable_by_key(|(member, _)| *member);
+        let last = self.found.len();
+        let absent = plan.kept.iter().filter(|i| !self.found[first..].iter().any(|(member, _)| member == *i)).count();
+        let mut members = Vec::with_capacity(last - first + absent);
+        let mut kept = plan.kept.iter().copied().peekable();
+        for at in first..last {
+            let (index, slot) = std::mem::replace(&mut self.found[at], (0, Slot::Nothing));
+            while let Some(i) = kept.next_if(|i| *i <= index) {
+                if i < index {
+                    self.show(&plan.members[i], Slot::Nothing, depth + 1, &mut members)?;
+                }
             }
+            self.show(&plan.members[index], slot, depth + 1, &mut members)?;
         }
-        self.slots.truncate(first);
-        Ok(Value::Object(Map::from_entries(members)))
+        for i in kept {
+            self.show(&plan.members[i], Slot::Nothing, depth + 1, &mut members)?;
+        }
+        self.found.truncate(first);
+        Ok(Value::Object(Map::from_sorted(members)))
+    }
+
+    fn show(
+        &mut self,
+        member: &'static Member,
+        slot: Slot,
+        depth: usize,
+        members: &mut Vec<(Str, Value)>,
+    ) -> Result<(), Fault> {
+        if let Some(value) = self.shown(member, slot, depth)? {
+            members.push((member.name.clone(), value));
+        }
+        Ok(())
+    }
+
+    /// What has been found of a member.
+    #[inline]
+    fn slot(&mut self, place: Place) -> &mut Slot {
+        let found = |(member, _): &(usize, Slot)| *member == place.index;
+        let known = if place.fresh { None } else { self.found[place.first..].iter().rposition(found) };
+        let at = match known {
+            Some(i) => place.first + i,
+            None => {
+                self.found.push((place.index, Slot::Nothing));
+                self.found.len() - 1
+            }
+        };
+        &mut self.found[at].1
     }
 
     fn fields(
@@ -111,11 +157,12 @@ impl Decoder {
         plan: &'static Plan,
         fields: &'static [Field],
         bytes: &[u8],
-        slots: usize,
+        first: usize,
         depth: usize,
-    ) -> Result<(), ProtoError> {
+    ) -> Result<(), Fault> {
         let mut reader = Reader::new(bytes, plan.message);
-        let mut next = 0; // fields come in the order of their numbers, as a rule
+        // Fields come in the order of their numbers, as a rule.
+        let (mut next, mut highest) = (0, 0);
         while let Some((number, wire)) = reader.key()? {
             let at = match fields[next..].first() {
                 Some(field) if field.number == number => Ok(next),
@@ -127,9 +174,13 @@ impl Decoder {
             };
             match &fields[at].holds {
                 Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
-                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, slots, depth)?,
-                Holds::Member(i) => self.field(&plan.members[*i], wire, &mut reader, slots + i, depth)?,
+                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, first, depth)?,
+                Holds::Member(i) => {
+                    let place = Place { first, index: *i, fresh: number > highest };
+                    self.field(&plan.members[*i], wire, &mut reader, place, depth)?;
+                }
             }
+            highest = highest.max(number);
             // A list's next item has the same number; any other field comes later.
             let repeats = matches!(&fields[at].holds, Holds::Member(i) if plan.members[*i].many != Many::One);
             next = if repeats { at } else { at + 1 };
@@ -142,29 +193,29 @@ impl Decoder {
         member: &'static Member,
         wire: u8,
         reader: &mut Reader<'_>,
-        slot: usize,
+        place: Place,
         depth: usize,
-    ) -> Result<(), ProtoError> {
+    ) -> Result<(), Fault> {
         match member.many {
             Many::One => {
                 let value = self.value(member, wire, reader, depth)?;
-                self.slots[slot] = Slot::One(value);
+                *self.slot(place) = Slot::One(value);
             }
             Many::List if wire == BYTES && member.kind.wire() != BYTES => {
                 let mut packed = Reader::new(reader.bytes()?, "");
                 while !packed.is_empty() {
                     let item = self.value(member, member.kind.wire(), &mut packed, depth)?;
-                    self.slots[slot].push_item(item);
+                    self.slot(Place { fresh: false, ..place }).push_item(item);
                 }
             }
             Many::List => {
                 let item = self.value(member, wire, reader, depth)?;
-                self.slots[slot].push_item(item);
+                self.slot(place).push_item(item);
             }
             Many::Map if wire != BYTES => return Err(wrong_wire(wire, &member.name)),
             Many::Map => {
                 let entry = self.entry(member, reader.bytes()?, depth)?;
-                match &mut self.slots[slot] {
+                match self.slot(place) {
                     Slot::Map(entries) => entries.push(entry),
                     slot => *slot = Slot::Map(vec![entry]),
                 }
@@ -173,7 +224,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn entry(&mut self, member: &'static Member, bytes: &[u8], depth: usize) -> Result<(Str, Value), ProtoError> {
+    fn entry(&mut self, member: &'static Member, bytes: &[u8], depth: usize) -> Result<(Str, Value), Fault> {
         let (mut key, mut value) = (Str::default(), None);
         let mut reader = Reader::new(bytes, "");
         while let Some((number, wire)) = reader.key()? {
@@ -196,7 +247,7 @@ impl Decoder {
         wire: u8,
         reader: &mut Reader<'_>,
         depth: usize,
-    ) -> Result<Value, ProtoError> {
+    ) -> Result<Value, Fault> {
         let kind = member.kind;
         if wire != kind.wire() {
             return Err(wrong_wire(wire, &member.name));
@@ -219,7 +270,7 @@ impl Decoder {
     }
 
     /// Messages that JSON shows as something else than an object of their fields.
-    fn special(&mut self, kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+    fn special(&mut self, kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         match kind {
             Kind::Time => time(bytes, TimeForm::Seconds),
             Kind::MicroTime => time(bytes, TimeForm::Micros),
@@ -233,7 +284,7 @@ impl Decoder {
         }
     }
 
-    fn raw(&mut self, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+    fn raw(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         let mut raw: Option<&[u8]> = None;
         let mut reader = Reader::new(bytes, "RawExtension");
         while let Some((number, wire)) = reader.key()? {
@@ -245,11 +296,11 @@ impl Decoder {
         match raw {
             None | Some([]) => Ok(Value::Null),
             Some(inner) if inner.starts_with(MAGIC) => self.enveloped(inner, depth),
-            Some(text) => Ok(json::decode(text)?),
+            Some(text) => Ok(json::decode(text).map_err(ProtoError::from)?),
         }
     }
 
-    fn schema_or(&mut self, form: ShortForm, bytes: &[u8], depth: usize) -> Result<Value, ProtoError> {
+    fn schema_or(&mut self, form: ShortForm, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         let schema_number = if form == ShortForm::Bool { 2 } else { 1 };
         let (mut schema, mut allows, mut items) = (None, false, Vec::new());
         let mut reader = Reader::new(bytes, "JSONSchemaPropsOr");
@@ -275,7 +326,7 @@ impl Decoder {
     }
 
     /// What JSON shows of a member; `None` if Go omits it.
-    fn shown(&mut self, member: &'static Member, slot: Slot, depth: usize) -> Result<Option<Value>, ProtoError> {
+    fn shown(&mut self, member: &'static Member, slot: Slot, depth: usize) -> Result<Option<Value>, Fault> {
         let value = match slot {
             Slot::One(value) => value,
             Slot::List(items) => Value::from(items),
@@ -298,7 +349,7 @@ impl Decoder {
     }
 
     /// The JSON of Go's zero value.
-    fn zero(&mut self, kind: Kind, depth: usize) -> Result<Value, ProtoError> {
+    fn zero(&mut self, kind: Kind, depth: usize) -> Result<Value, Fault> {
         Ok(match kind {
             Kind::Text => Value::from(""),
             Kind::Bool => Value::Bool(false),
@@ -315,12 +366,12 @@ impl Decoder {
     }
 }
 
-fn wrong_wire(wire: u8, name: &str) -> ProtoError {
+fn wrong_wire(wire: u8, name: &str) -> Fault {
     let mut field = name.to_owned();
     if let Some(first) = field.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    ProtoError::WireType { wire, field }
+    Box::new(ProtoError::WireType { wire, field })
 }
 
 /// Text; bytes that are not UTF-8 become U+FFFD, as they would in JSON.
@@ -331,11 +382,15 @@ fn text(bytes: &[u8]) -> Str {
     }
 }
 
-fn double(f: f64) -> Result<Value, ProtoError> {
-    if f.is_finite() { Ok(Value::Float(f)) } else { Err(ProtoError::Value(format!("json: unsupported value: {f}"))) }
+fn double(f: f64) -> Result<Value, Fault> {
+    if f.is_finite() {
+        Ok(Value::Float(f))
+    } else {
+        Err(Box::new(ProtoError::Value(format!("json: unsupported value: {f}"))))
+    }
 }
 
-fn time(bytes: &[u8], form: TimeForm) -> Result<Value, ProtoError> {
+fn time(bytes: &[u8], form: TimeForm) -> Result<Value, Fault> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -349,13 +404,13 @@ fn time(bytes: &[u8], form: TimeForm) -> Result<Value, ProtoError> {
         }
     }
     if !(-62_167_219_200..=253_402_300_799).contains(&seconds) {
-        return Err(ProtoError::Value("Time.MarshalJSON: year outside of range [0,9999]".into()));
+        return Err(Box::new(ProtoError::Value("Time.MarshalJSON: year outside of range [0,9999]".into())));
     }
     let time = Timestamp::new(seconds, u32::try_from(nanos).unwrap_or(0));
     Ok(if time == Timestamp::ZERO { Value::Null } else { Value::from(time.text(form)) })
 }
 
-fn duration(bytes: &[u8]) -> Result<Value, ProtoError> {
+fn duration(bytes: &[u8]) -> Result<Value, Fault> {
     let mut nanos = 0;
     let mut reader = Reader::new(bytes, "Duration");
     while let Some((number, wire)) = reader.key()? {
@@ -367,7 +422,7 @@ fn duration(bytes: &[u8]) -> Result<Value, ProtoError> {
     Ok(Value::from(GoDuration { nanoseconds: nanos }.to_string()))
 }
 
-fn quantity(bytes: &[u8]) -> Result<Value, ProtoError> {
+fn quantity(bytes: &[u8]) -> Result<Value, Fault> {
     let mut found: &[u8] = b"";
     let mut reader = Reader::new(bytes, "Quantity");
     while let Some((number, wire)) = reader.key()? {
@@ -380,10 +435,10 @@ fn quantity(bytes: &[u8]) -> Result<Value, ProtoError> {
         return Ok(Value::from("0"));
     }
     let text = text(found);
-    Ok(Value::String(Quantity::parse(&text)?.text()))
+    Ok(Value::String(Quantity::parse(&text).map_err(ProtoError::from)?.text()))
 }
 
-fn int_or_string(bytes: &[u8]) -> Result<Value, ProtoError> {
+fn int_or_string(bytes: &[u8]) -> Result<Value, Fault> {
     let (mut is_text, mut int, mut string) = (false, 0, Str::default());
     let mut reader = Reader::new(bytes, "IntOrString");
     while let Some((number, wire)) = reader.key()? {
@@ -397,7 +452,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, ProtoError> {
     Ok(if is_text { Value::String(string) } else { Value::from(int) })
 }
 
-fn strings(bytes: &[u8]) -> Result<Value, ProtoError> {
+fn strings(bytes: &[u8]) -> Result<Value, Fault> {
     let mut items = Vec::new();
     let mut reader = Reader::new(bytes, "");
     while let Some((number, wire)) = reader.key()? {

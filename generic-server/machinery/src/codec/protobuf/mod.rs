@@ -86,3 +86,12 @@ pub enum ProtoError {
         api_version: String,
     },
 }
+
+/// An error on its way out: small, so that what usually is there instead moves cheaply.
+type Fault = Box<ProtoError>;
+
+impl From<Fault> for ProtoError {
+    fn from(fault: Fault) -> Self {
+        *fault
+    }
+}

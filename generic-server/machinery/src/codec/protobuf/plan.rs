@@ -15,6 +15,8 @@ pub(super) struct Plan {
     pub(super) message: &'static str,
     pub(super) fields: Vec<Field>,
     pub(super) members: Vec<Member>,
+    /// The members that JSON shows even when they are zero.
+    pub(super) kept: Vec<usize>,
 }
 
 /// A member of the JSON object; sorted by name.
@@ -110,8 +112,11 @@ impl Target {
     pub(super) fn plan(self) -> Option<&'static Plan> {
         match self {
             Target::Definition(id) => {
-                let Shape::Object(object) = &builtin::schema(id).shape else { return None };
-                has_message(id).then(|| PLANS[usize::from(id.0)].get_or_init(|| make(id, object)))
+                let plan = PLANS[usize::from(id.0)].get_or_init(|| match &builtin::schema(id).shape {
+                    Shape::Object(object) if has_message(id) => Some(make(id, object)),
+                    _ => None,
+                });
+                plan.as_ref()
             }
             Target::Message(name) => {
                 if let Some(plan) = MESSAGE_PLANS.read().unwrap_or_else(PoisonError::into_inner).get(name) {
@@ -135,7 +140,7 @@ impl Kind {
     }
 }
 
-static PLANS: LazyLock<Vec<OnceLock<Plan>>> =
+static PLANS: LazyLock<Vec<OnceLock<Option<Plan>>>> =
     LazyLock::new(|| builtin::definitions().map(|_| OnceLock::new()).collect());
 
 /// Those of messages without a definition: less than a hundred, made once each.
@@ -207,7 +212,8 @@ fn bare_kind(type_name: &str, message: &str) -> Option<Kind> {
 
 fn finish(message: &'static str, fields: Vec<Named>, mut members: Vec<Member>) -> Plan {
     members.sort_by(|a, b| a.name.cmp(&b.name));
-    Plan { message, fields: number(fields, &members), members }
+    let kept = members.iter().enumerate().filter(|(_, m)| m.keep).map(|(i, _)| i).collect();
+    Plan { message, fields: number(fields, &members), members, kept }
 }
 
 /// The full name of a type that `message` names; it may leave out its own package.

@@ -1,6 +1,6 @@
 //! Protobuf's wire format: keys, varints, lengths.
 
-use super::ProtoError;
+use super::{Fault, ProtoError};
 
 /// A varint: booleans and integers.
 pub(super) const VARINT: u8 = 0;
@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
 
     /// The next field's number and wire type; `None` at the end.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Option<(u32, u8)>, ProtoError> {
+    pub(super) fn key(&mut self) -> Result<Option<(u32, u8)>, Fault> {
         if self.bytes.is_empty() {
             return Ok(None);
         }
@@ -39,16 +39,16 @@ impl<'a> Reader<'a> {
         let wire = (key & 7) as u8;
         let number = (key >> 3) as i32;
         if wire == END_GROUP {
-            return Err(ProtoError::EndGroup(self.message));
+            return Err(Box::new(ProtoError::EndGroup(self.message)));
         }
         match u32::try_from(number) {
             Ok(number @ 1..) => Ok(Some((number, wire))),
-            _ => Err(ProtoError::Tag { message: self.message, tag: number, wire }),
+            _ => Err(Box::new(ProtoError::Tag { message: self.message, tag: number, wire })),
         }
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, ProtoError> {
+    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
         if let [first @ 0..0x80, rest @ ..] = self.bytes {
             self.bytes = rest;
             return Ok(u64::from(*first));
@@ -61,29 +61,29 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(if self.bytes.len() < 10 { ProtoError::UnexpectedEof } else { ProtoError::Overflow })
+        Err(Box::new(if self.bytes.len() < 10 { ProtoError::UnexpectedEof } else { ProtoError::Overflow }))
     }
 
     #[inline]
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], ProtoError> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], Fault> {
         let len = self.varint()?;
         if len > i64::MAX as u64 {
-            return Err(ProtoError::Length);
+            return Err(Box::new(ProtoError::Length));
         }
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        let (value, rest) = self.bytes.split_at_checked(len).ok_or(ProtoError::UnexpectedEof)?;
+        let (value, rest) = self.bytes.split_at_checked(len).ok_or_else(|| Box::new(ProtoError::UnexpectedEof))?;
         self.bytes = rest;
         Ok(value)
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<u64, ProtoError> {
-        let (value, rest) = self.bytes.split_first_chunk::<8>().ok_or(ProtoError::UnexpectedEof)?;
+    pub(super) fn fixed64(&mut self) -> Result<u64, Fault> {
+        let (value, rest) = self.bytes.split_first_chunk::<8>().ok_or_else(|| Box::new(ProtoError::UnexpectedEof))?;
         self.bytes = rest;
         Ok(u64::from_le_bytes(*value))
     }
 
     /// Passes over a field of whatever kind.
-    pub(super) fn skip(&mut self, wire: u8) -> Result<(), ProtoError> {
+    pub(super) fn skip(&mut self, wire: u8) -> Result<(), Fault> {
         let mut groups = 0usize;
         let mut wire = wire;
         loop {
@@ -91,17 +91,17 @@ impl<'a> Reader<'a> {
                 VARINT => drop(self.varint()?),
                 FIXED64 => drop(self.fixed64()?),
                 BYTES => drop(self.bytes()?),
-                FIXED32 => self.bytes = self.bytes.get(4..).ok_or(ProtoError::UnexpectedEof)?,
+                FIXED32 => self.bytes = self.bytes.get(4..).ok_or_else(|| Box::new(ProtoError::UnexpectedEof))?,
                 START_GROUP => groups += 1,
                 END_GROUP if groups > 0 => groups -= 1,
-                END_GROUP => return Err(ProtoError::EndGroup(self.message)),
-                other => return Err(ProtoError::IllegalWireType(other)),
+                END_GROUP => return Err(Box::new(ProtoError::EndGroup(self.message))),
+                other => return Err(Box::new(ProtoError::IllegalWireType(other))),
             }
             if groups == 0 {
                 return Ok(());
             }
             if self.bytes.is_empty() {
-                return Err(ProtoError::UnexpectedEof);
+                return Err(Box::new(ProtoError::UnexpectedEof));
             }
             wire = (self.varint()? & 7) as u8;
         }
