@@ -76,9 +76,13 @@ pub async fn read_object(
         .ok_or_else(|| Status::unsupported_media_type(&readable(row).iter().map(|m| m.name()).collect::<Vec<_>>()))?;
     let bytes = read_body(request).await?;
     let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
-    let (value, mut problems) = expected.parse(&bytes, media, validation)?;
+    let (value, mut problems, cut) = expected.parse(&bytes, media, validation)?;
     let value = expected.check_kind(value, &bytes)?;
     let value = conform(row, kind, value, &mut problems).map_err(|e| expected.unhandled(&e))?;
+    if cut && depth(&value) >= json::MAX_DEPTH {
+        let too_deep = json::decode(&bytes).err().map_or_else(String::new, |e| e.to_string());
+        return Err(expected.unhandled(&too_deep));
+    }
     if !problems.is_empty() && row.built_in && matches!(media, Media::Json) {
         problems = in_order_of_text(&bytes, row, kind);
     }
@@ -108,23 +112,34 @@ impl Expected<'_> {
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
-    fn parse(&self, bytes: &[u8], media: Media, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
+    /// The document, what a strict reader minds in it, and whether its deepest parts are cut off: those of a built-in type
+    /// may still turn out to be unknown fields, which go.
+    fn parse(
+        &self,
+        bytes: &[u8],
+        media: Media,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>, bool), Status> {
         let strict = validation != FieldValidation::Ignore;
         let json_error =
             |e: json::JsonError| self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes);
         match media {
+            Media::Json if self.row.built_in => json::decode_shallow(bytes).map_err(json_error),
             Media::Json if strict => {
                 let (value, repeated) = json::decode_strict(bytes).map_err(json_error)?;
-                Ok((value, repeated.iter().map(|path| duplicate_field(path)).collect()))
+                Ok((value, repeated, false))
             }
-            Media::Json => Ok((json::decode(bytes).map_err(json_error)?, Vec::new())),
+            Media::Json => Ok((json::decode(bytes).map_err(json_error)?, Vec::new(), false)),
             Media::Yaml if strict => {
                 let (value, repeated) =
                     yaml::decode_strict(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
-                Ok((value, repeated.into_iter().collect()))
+                Ok((value, repeated.into_iter().collect(), false))
             }
-            Media::Yaml => Ok((yaml::decode(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?, Vec::new())),
-            Media::Protobuf => Ok((self.parse_protobuf(bytes)?, Vec::new())),
+            Media::Yaml => {
+                let value = yaml::decode(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
+                Ok((value, Vec::new(), false))
+            }
+            Media::Protobuf => Ok((self.parse_protobuf(bytes)?, Vec::new(), false)),
         }
     }
 
@@ -271,6 +286,15 @@ pub fn conform(
     Ok(value)
 }
 
+/// How many containers are in each other.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// What a strict reader minds in a document of a built-in type, in the order in which it was written.
 fn in_order_of_text(bytes: &[u8], row: &Resource, kind: (&str, &str, &str)) -> Vec<String> {
     let own = kind.2 == row.kind;
@@ -281,10 +305,6 @@ fn in_order_of_text(bytes: &[u8], row: &Resource, kind: (&str, &str, &str)) -> V
 
 fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go_text::quote(path))
-}
-
-pub(super) fn duplicate_field(path: &str) -> String {
-    format!("duplicate field {}", go_text::quote(path))
 }
 
 /// The lines of go-yaml's error about repeated keys, one a warning.

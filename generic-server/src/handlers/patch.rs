@@ -108,8 +108,8 @@ impl<'a> Patch<'a> {
     ) -> Result<Self, Status> {
         // A strategic merge patch fails with the decoder's words alone.
         let prefix = if kind == PatchType::Strategic { "" } else { "error decoding patch: " };
-        let (patch, repeated) = json::decode_strict(bytes).map_err(|e| Status::bad_request(format!("{prefix}{e}")))?;
-        let mut oddities: Vec<String> = repeated.iter().map(|path| body::duplicate_field(path)).collect();
+        let (patch, mut oddities) =
+            json::decode_strict(bytes).map_err(|e| Status::bad_request(format!("{prefix}{e}")))?;
         match kind {
             PatchType::Json => {
                 oddities.clear();
