@@ -7,6 +7,9 @@ mod number;
 mod ratchet;
 mod result;
 
+use std::cell::Cell;
+
+pub use self::formats::is_known_format;
 pub use self::lists::{list_errors, validate_lists};
 use self::ratchet::Old;
 use self::result::{Fault, Outcome};
@@ -15,33 +18,42 @@ use crate::meta::{FieldError, FieldErrorKind};
 use crate::value::Path;
 use crate::{Map, Value};
 
-pub use self::formats::is_known_format;
-
 /// What is wrong with a value: types, enums, ranges, lengths, patterns, formats, counts, required members, and
 /// `allOf`, `anyOf`, `oneOf`, `not`. `at` is where the value stands (the root of a resource, `status`, a default in a CRD);
 /// upstream's messages name paths from there on. Members are looked at in the order of their names.
 ///
 /// Differs: after a thousand errors no more are looked for.
 pub fn validate(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<FieldError> {
-    Walk { at, of_default: false }.value(schema, value, None, &Path::ROOT).into_errors()
+    Walk::new(at, false).value(schema, value, None, &Path::ROOT).into_errors()
 }
 
 /// As [`validate`], for a default in a schema: upstream lets any value stand for an integer or string there.
 pub(super) fn validate_default(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<FieldError> {
-    Walk { at, of_default: true }.value(schema, value, None, &Path::ROOT).into_errors()
+    Walk::new(at, true).value(schema, value, None, &Path::ROOT).into_errors()
 }
 
 /// As [`validate`], for an update: what was wrong before and is unchanged is let pass (KEP-4008, ratcheting). Old and new
 /// items of lists correspond by key (`x-kubernetes-list-type: map`); other lists are one value.
 pub fn validate_update(schema: &Schema, old: &Value, new: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let old = Old { value: old, schema };
-    Walk { at, of_default: false }.ratcheted(schema, new, Some(old), &Path::ROOT).into_errors()
+    Walk::new(at, false).ratcheted(schema, new, Some(old), &Path::ROOT).into_errors()
 }
 
 /// One validation of one value.
 struct Walk<'w> {
     at: &'w Path<'w>,
     of_default: bool,
+    /// The length of the texts made for errors so far, those of failed branches too.
+    text: Cell<usize>,
+}
+
+/// When this much text was made for errors, the following are made without theirs: most would not be shown.
+const MAX_TEXT: usize = 32 << 20;
+
+impl<'w> Walk<'w> {
+    fn new(at: &'w Path<'w>, of_default: bool) -> Self {
+        Walk { at, of_default, text: Cell::new(0) }
+    }
 }
 
 impl Walk<'_> {
@@ -124,9 +136,18 @@ impl Walk<'_> {
 
     /// An error about the value at `path`; `what` follows upstream's `PATH in body`.
     fn fault(&self, kind: FieldErrorKind, path: &Path<'_>, value: Value, what: &str) -> Fault {
+        if self.text.get() > MAX_TEXT {
+            return self.textless(kind);
+        }
         let message = format!("{path} in body {what}");
+        let shown = value.as_str().map_or(0, str::len);
+        self.text.set(self.text.get() + 2 * message.len() + shown);
         let field = self.field(path);
         Fault { error: FieldError::new(kind, field, value, message.clone()), message }
+    }
+
+    fn textless(&self, kind: FieldErrorKind) -> Fault {
+        Fault { message: String::new(), error: FieldError::new(kind, self.at, "", "too many errors") }
     }
 
     /// An error that upstream gives as plain text: it stands at the root.
@@ -186,12 +207,18 @@ impl Walk<'_> {
         if allowed.is_empty() || allowed.iter().any(|a| same_enum(value, a)) {
             return;
         }
+        if self.text.get() > MAX_TEXT {
+            outcome.add(self.textless(FieldErrorKind::NotSupported));
+            return;
+        }
         let texts = allowed.iter().map(|a| match a {
             Value::String(s) => s.to_string(),
             other => crate::meta::go_text::json(other),
         });
         let error = FieldError::not_supported(self.field(path), value, texts.collect::<Vec<_>>());
-        outcome.add(Fault { message: format!("{path} in body should be one of {}", error.detail), error });
+        let message = format!("{path} in body should be one of {}", error.detail);
+        self.text.set(self.text.get() + 2 * message.len());
+        outcome.add(Fault { message, error });
     }
 
     fn text(&self, validation: &Validation, text: &str, path: &Path<'_>, outcome: &mut Outcome) {
