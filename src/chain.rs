@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use arc_swap::ArcSwap;
 use generic_server::{
     admission::{self, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
@@ -13,7 +12,6 @@ use generic_server::{
     pipeline::{Authentication, Cors, Pipeline},
     registry::Backing,
     serve::Lifecycle,
-    server::{Builder, Claims, ResourceTable},
     tasks::Tasks,
 };
 use machinery::Str;
@@ -43,9 +41,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
 
     let authorizer = authorizer(config);
-    let custom_table = Arc::new(ArcSwap::<ResourceTable>::default());
-    let not_found = Builder::new("apiextensions", Claims::Resources).table(custom_table.clone()).build();
-    let core = kube_core::build(&backing, &authorizer, not_found);
+    let extensions = apiextensions::build(&backing);
+    let core = kube_core::build(&backing, &authorizer, extensions.server);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     admission.set(vec![Arc::new(NamespaceLifecycle { namespaces })]);
 
@@ -56,17 +53,17 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         backing: &backing,
         delegate: core.server.clone(),
         core: core.table.clone(),
-        custom: custom_table,
+        custom: extensions.table,
         services: registry("", "services"),
         endpoint_slices: registry("discovery.k8s.io", "endpointslices"),
         client: proxy_client(pki)?,
         route_to_endpoints: config.proxying.route_to_endpoints,
         address,
     });
-    let tasks: Vec<_> = core.tasks.into_iter().chain(aggregator.tasks).collect();
+    let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).collect();
     let tasks = Tasks::start(tasks).context("tasks")?;
     let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
-    caches.push(aggregator.registry.cache().clone());
+    caches.extend([&extensions.definitions, &aggregator.registry].map(|r| r.cache().clone()));
     let metrics = Metrics::new();
     let index = Arc::new(Index::default());
     let store_check = Arc::new(StoreAnswers(store.clone()));

@@ -64,7 +64,7 @@ impl Local {
     async fn reconcile(&self) -> TaskResult {
         let of = |table: &ArcSwap<ResourceTable>| -> HashSet<GroupVersion> {
             let table = table.load();
-            let rows = table.entries().iter().map(|e| (e.row.group.clone(), e.row.version.clone()));
+            let rows = table.entries().map(|e| (e.row.group.clone(), e.row.version.clone()));
             rows.filter(|(group, _)| group != GROUP).collect()
         };
         let built_in: HashSet<GroupVersion> =

@@ -1,5 +1,7 @@
 //! `GenericServer`: what it claims, it serves; what it does not claim goes to its delegate.
 
+mod table;
+
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
@@ -8,6 +10,8 @@ use std::{
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use machinery::{Str, meta::status::Status};
+
+pub use table::{GroupRows, ResourceTable};
 
 use crate::{
     handlers,
@@ -32,58 +36,21 @@ pub struct Entry {
     pub registry: Option<Arc<Registry>>,
     /// Who serves a virtual resource (the key is empty), and subresources with rules of their own.
     pub endpoints: HashMap<Str, Arc<dyn Endpoint>>,
+    /// What is done after a write, before its answer goes out.
+    pub after_write: Option<Arc<dyn AfterWrite>>,
 }
 
-/// The rows of one server: group, version, plural name.
-#[derive(Default)]
-pub struct ResourceTable {
-    groups: HashMap<Str, HashMap<Str, HashMap<Str, Arc<Entry>>>>,
-    order: Vec<Arc<Entry>>,
-}
-
-impl ResourceTable {
-    /// A table of these rows; the order is kept for listings.
-    pub fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
-        let mut table = ResourceTable::default();
-        for entry in entries {
-            let row = &entry.row;
-            table
-                .groups
-                .entry(row.group.clone())
-                .or_default()
-                .entry(row.version.clone())
-                .or_default()
-                .insert(row.plural.clone(), entry.clone());
-            table.order.push(entry);
-        }
-        table
-    }
-
-    /// The row of a resource.
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Entry>> {
-        self.groups.get(group)?.get(version)?.get(plural)
-    }
-
-    /// Whether any row is of this group version.
-    pub fn has_version(&self, group: &str, version: &str) -> bool {
-        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
-    }
-
-    /// Whether any row is of this group.
-    pub fn has_group(&self, group: &str) -> bool {
-        self.groups.contains_key(group)
-    }
-
-    /// All rows, in the order given.
-    pub fn entries(&self) -> &[Arc<Entry>] {
-        &self.order
-    }
+/// Acts on what a write has changed, before the writer hears of it.
+#[async_trait]
+pub trait AfterWrite: Send + Sync {
+    /// The object `name` was made, changed, marked or removed.
+    async fn written(&self, namespace: &str, name: &str);
 }
 
 /// What a server answers for beyond its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claims {
-    /// All of a group that has a row: an unknown version or resource in it is a 404 with a Status.
+    /// All of a group that has a row of a built-in type: an unknown version or resource in it is a 404 with a Status.
     Groups,
     /// Only the resources that have a row: anything else is the delegate's.
     Resources,
@@ -204,7 +171,7 @@ impl GenericServer {
             let entry = table.get(&info.group, &info.version, &info.resource);
             match entry {
                 Some(entry) if info.route != Route::Malformed => return Some(Claim::Resource(entry.clone())),
-                _ if self.claims == Claims::Groups && table.has_group(&info.group) => {
+                _ if self.claims == Claims::Groups && table.group(&info.group).is_some_and(|g| g.is_built_in()) => {
                     return Some(Claim::NoSuchResource);
                 }
                 _ => {}

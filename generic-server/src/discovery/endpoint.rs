@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::{HeaderValue, Method, StatusCode, header};
 use machinery::{Str, meta::status::Status};
 
-use super::{Document, Documents, Group, groups_of, merge};
+use super::{Document, Documents, Group, merge};
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
@@ -70,7 +70,7 @@ impl Discovery {
         {
             return made;
         }
-        let own = tables.iter().flat_map(|t| groups_of(t.entries().iter().map(|e| &e.row)));
+        let own = tables.iter().flat_map(|t| t.groups()).flat_map(|rows| rows.discovery().iter().cloned());
         let groups = merge(own.chain(self.remotes.groups()));
         let made = Arc::new(Made { tables, remotes, documents: Documents::new(&groups) });
         self.made.store(Some(made.clone()));
@@ -114,9 +114,8 @@ impl Discovery {
 
     /// Versions that are served, and all others of the built-in groups, which have no other owner.
     fn answers_for(&self, group: &str, version: &str) -> bool {
-        let built_in = |table: &Arc<ArcSwap<ResourceTable>>| {
-            table.load().entries().iter().any(|e| e.row.built_in && e.row.group == group)
-        };
+        let built_in =
+            |table: &Arc<ArcSwap<ResourceTable>>| table.load().group(group).is_some_and(|rows| rows.is_built_in());
         self.documents().documents.resources(group, version).is_some() || self.tables.iter().any(built_in)
     }
 

@@ -268,8 +268,8 @@ pub fn conform(
     };
     if !row.built_in && own {
         let mut value = value;
-        problems.extend(schema::prune(shape, &mut value).iter().map(|path| unknown_field(path)));
-        schema::apply_defaults(shape, &mut value);
+        let unknown = schema::read_custom(shape, &mut value).map_err(|e| e.to_string())?;
+        problems.extend(unknown.iter().map(|path| unknown_field(path)));
         return Ok(value);
     }
     let mut value = value;

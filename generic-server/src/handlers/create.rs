@@ -31,6 +31,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         warnings: &mut warnings,
     };
     let written = target.registry.create(&mut write, object).await?;
+    target.settle_written(options.dry_run, &written).await;
     Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
 }
 

@@ -31,7 +31,9 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         options: &write_options,
         warnings: &mut warnings,
     };
-    let response = match target.registry.delete(&mut write, &info.name, &options).await? {
+    let deleted = target.registry.delete(&mut write, &info.name, &options).await?;
+    target.settle(options.dry_run, &info.namespace, &info.name).await;
+    let response = match deleted {
         Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes)?,
         Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
             view.bytes(StatusCode::OK, &target.registry, &bytes)?

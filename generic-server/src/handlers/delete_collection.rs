@@ -32,7 +32,11 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
                 warnings: &mut warnings,
             };
             match target_ref.registry.delete(&mut write, object.name(), options_ref).await {
-                Ok(_) => Ok(()),
+                Ok(_) => {
+                    let namespace = object.namespace().unwrap_or("");
+                    target_ref.settle(options_ref.dry_run, namespace, object.name()).await;
+                    Ok(())
+                }
                 Err(status) if status.is_not_found() => Ok(()), // somebody was faster
                 Err(status) => Err(status),
             }

@@ -2,6 +2,7 @@
 
 mod body;
 mod create;
+mod custom;
 mod delete;
 mod delete_collection;
 mod get;
@@ -18,7 +19,10 @@ mod watch;
 use std::sync::Arc;
 
 use http::Method;
-use machinery::meta::{gvk::GroupResource, names, status::Status};
+use machinery::{
+    codec::scan,
+    meta::{gvk::GroupResource, names, status::Status},
+};
 use storage::cache::CacheError;
 
 pub(crate) use body::repeated_keys;
@@ -27,7 +31,7 @@ pub(crate) use create::{check_name, check_namespace};
 
 use crate::{
     pipeline::respond::Response,
-    registry::Registry,
+    registry::{Registry, Written},
     request::{Request, Route},
     resource::{SubresourceKind, Verb},
     server::Entry,
@@ -43,14 +47,36 @@ pub struct Target {
     pub registry: Arc<Registry>,
 }
 
+impl Target {
+    /// Lets follow what must be done before a write is answered.
+    async fn settle(&self, dry_run: bool, namespace: &str, name: &str) {
+        if let (false, Some(after)) = (dry_run, &self.entry.after_write) {
+            after.written(namespace, name).await;
+        }
+    }
+
+    /// [`Target::settle`] for an object as it was written.
+    async fn settle_written(&self, dry_run: bool, written: &Written) {
+        if self.entry.after_write.is_some() {
+            let name = scan::text(&written.bytes, &["metadata", "name"]).unwrap_or_default();
+            self.settle(dry_run, &self.request.info.namespace, &name).await;
+        }
+    }
+}
+
 /// Answers a request for a resource that has a row.
 pub async fn serve(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
-    check_route(&request, &entry)?;
+    if entry.row.built_in {
+        check_route(&request, &entry)?;
+    } else if let Some(answer) = custom::check_route(&request, &entry)? {
+        return Ok(answer);
+    }
     let subresource = request.info.subresource.clone();
     if let Some(endpoint) = entry.endpoints.get(&subresource) {
         return endpoint.serve(request).await;
     }
     let Some(registry) = entry.registry.clone() else { return Err(Status::method_not_allowed()) };
+    registry.ready().await?;
     let target = Target { request, registry, entry: entry.clone() };
     if let Some(kind) = entry.row.subresource(&subresource).map(|s| &s.kind) {
         return match kind {

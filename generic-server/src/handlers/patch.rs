@@ -82,6 +82,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         let change = Patch::read(kind, &bytes, row, &info.namespace, &info.name, options.field_validation)?;
         target.registry.update(&mut write, &info.name, &change).await?
     };
+    target.settle_written(options.dry_run, &written).await;
     Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
 }
 

@@ -35,5 +35,6 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     let creates = info.subresource.is_empty() && row.strategy.allow_create_on_update();
     let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
     let written = target.registry.update(&mut write, &info.name, change).await?;
+    target.settle_written(options.dry_run, &written).await;
     Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
 }

@@ -3,10 +3,13 @@
 //! An object is stored as JSON that starts with its kind and apiVersion (so that a list can send the rest alone) and
 //! carries no resourceVersion. That is spliced in once, at the end of the metadata, when the revision is known.
 
+use std::sync::Arc;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
     codec::{json, scan},
+    schema::{self, Schema},
 };
 use storage::{
     Revision,
@@ -22,6 +25,15 @@ pub struct StoredForm {
     kind: Str,
     api_version: Str,
     fields: Vec<SelectableField>,
+    custom: Option<Custom>,
+}
+
+/// What reading stored custom resources needs.
+struct Custom {
+    schema: Arc<Schema>,
+    /// Objects written later than this revision were written in the schema.
+    settled: Revision,
+    group_prefix: String,
 }
 
 impl StoredForm {
@@ -34,7 +46,15 @@ impl StoredForm {
             kind: row.kind.clone(),
             api_version,
             fields: row.selectable_fields.clone(),
+            custom: None,
         }
+    }
+
+    /// The form of custom resources: those written up to `settled` may be of another version or schema.
+    pub fn custom(row: &Resource, settled: Revision) -> Self {
+        let group_prefix = format!("{}/", row.group);
+        let custom = Custom { schema: row.schema.clone(), settled, group_prefix };
+        StoredForm { custom: Some(custom), ..StoredForm::new(row) }
     }
 
     /// What every object starts with; a list of built-in objects sends the rest behind a `{`.
@@ -71,9 +91,14 @@ impl StoredForm {
     }
 
     fn read(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
-        if !stored.starts_with(&self.head) {
-            return self.read(&self.rewrite(stored)?, revision);
+        let unsettled = self.custom.as_ref().is_some_and(|custom| revision <= custom.settled);
+        if unsettled || !stored.starts_with(&self.head) {
+            return self.read_form(&self.rewrite(stored)?, revision);
         }
+        self.read_form(stored, revision)
+    }
+
+    fn read_form(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
         let metadata = scan::metadata(stored).ok_or_else(|| DecodeError("no metadata".into()))?;
         let end = metadata.range.end - 1; // before the closing brace
         let empty = stored[metadata.range.start + 1..end].iter().all(u8::is_ascii_whitespace);
@@ -95,13 +120,31 @@ impl StoredForm {
 
     /// Brings bytes of another writer (another member order, a resourceVersion within) into this form.
     fn rewrite(&self, stored: &[u8]) -> Result<Bytes, DecodeError> {
-        let object = json::decode(stored).map_err(|e| DecodeError(e.to_string()))?;
+        let mut object = json::decode(stored).map_err(|e| DecodeError(e.to_string()))?;
+        if let Some(custom) = &self.custom
+            && object.str_at(&["apiVersion"]).is_some_and(|v| v.starts_with(&custom.group_prefix))
+        {
+            custom.bring_up_to_date(&mut object);
+            object.make_object().insert("apiVersion", &self.api_version);
+        }
         let text = |key| object.get(key).and_then(Value::as_str).unwrap_or("");
         if text("kind") != self.kind || text("apiVersion") != self.api_version {
             let found = format!("{} {}", text("apiVersion"), text("kind"));
             return Err(DecodeError(format!("found {found:?}, expected {} {}", self.api_version, self.kind)));
         }
         Ok(self.encode(&object))
+    }
+}
+
+impl Custom {
+    /// Prunes and defaults what an older schema let be. What cannot be read as metadata stays as it is.
+    fn bring_up_to_date(&self, object: &mut Value) {
+        if schema::read_custom(&self.schema, object).is_err() {
+            schema::prune(&self.schema, object);
+        }
+        if object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0) == 0 {
+            object.set(&["metadata", "generation"], 1);
+        }
     }
 }
 

@@ -29,6 +29,10 @@ impl Registry {
         mut object: Value,
         tracked: bool,
     ) -> Result<Written, Status> {
+        if let Some(why) = self.row.strategy.refuse_create() {
+            let name = metadata::text(&object, "name");
+            return Err(Status::forbidden(&self.group_resource(), name, why));
+        }
         metadata::note_repeated_owners(&mut object, write.warnings);
         let asked_version = metadata::text(&object, "resourceVersion");
         if !matches!(asked_version, "" | "0") {
@@ -73,7 +77,7 @@ impl Registry {
         }
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
         strategy.prepare_create(&write.context(), &mut object);
-        if strategy.generation_fields().is_some() {
+        if strategy.has_generation() {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
         let mut errors = validation::validate_object_meta(
@@ -105,7 +109,7 @@ impl Registry {
         let key = self.key(write.namespace, &name);
         let stored = self.form.encode(&object);
         if write.options.dry_run {
-            if self.cache.latest().get(&key).is_some() {
+            if self.cache().latest().get(&key).is_some() {
                 return Err(self.exists(&key, &name).await);
             }
             return Ok(Written { bytes: stored, created: true });
@@ -121,7 +125,7 @@ impl Registry {
     /// The error for a taken name; says so if the object that has it is on its way out.
     async fn exists(&self, key: &str, name: &str) -> Status {
         let deleting =
-            self.cache.latest().get(key).and_then(|e| e.object()).is_some_and(|o| {
+            self.cache().latest().get(key).and_then(|e| e.object()).is_some_and(|o| {
                 machinery::codec::scan::field(o.bytes(), &["metadata", "deletionTimestamp"]).is_some()
             });
         let mut status = Status::already_exists(&self.group_resource(), name);

@@ -29,7 +29,7 @@ impl Registry {
     /// Deletes the object `name`.
     pub async fn delete(&self, write: &mut Write<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         let key = self.key(write.namespace, name);
-        let snapshot = self.cache.latest();
+        let snapshot = self.cache().latest();
         let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
         let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
         let mut state = (self.decode(object.bytes())?, object.revision());
@@ -70,6 +70,10 @@ impl Registry {
         if let Some(uid) = &options.uid {
             let found = metadata::text(object, "uid");
             if uid != found {
+                if self.row.strategy.marks_deletion() {
+                    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
+                    return Err(Status::conflict(&self.group_resource(), name, why));
+                }
                 let why = format!(
                     "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might have \
                      been deleted and then recreated"
@@ -80,6 +84,13 @@ impl Registry {
         if let Some(version) = &options.resource_version {
             let found = metadata::text(object, "resourceVersion");
             if version != found {
+                if self.row.strategy.marks_deletion() {
+                    let why = format!(
+                        "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: \
+                         {found}"
+                    );
+                    return Err(Status::conflict(&self.group_resource(), name, why));
+                }
                 let why = format!(
                     "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
                      ({found}). The object might have been modified"
@@ -99,11 +110,20 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Option<KeyValue>>, Status> {
         let mut marked = object.clone();
-        self.set_finalizers(&mut marked, options);
+        let begins = self.row.strategy.marks_deletion() && !metadata::is_deleting(object);
+        if begins {
+            let now = Str::from(Timestamp::now().text(TimeForm::Seconds));
+            metadata::metadata_mut(&mut marked).insert("deletionTimestamp", now);
+            self.row.strategy.mark_deletion(&mut marked);
+        } else {
+            self.set_finalizers(&mut marked, options);
+        }
         let grace = self.row.strategy.grace_period(object, options.grace_period_seconds);
         let waits = metadata::has_finalizers(&marked) || !self.row.strategy.may_finish_deletion(&marked);
-        if waits || grace.is_some_and(|seconds| seconds > 0) {
-            self.mark(&mut marked, grace.unwrap_or(0));
+        if begins || waits || grace.is_some_and(|seconds| seconds > 0) {
+            if !begins {
+                self.mark(&mut marked, grace.unwrap_or(0));
+            }
             let stored = self.form.encode(&marked);
             let at = |revision| self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0));
             if options.dry_run || metadata::unchanged(&marked, object) {

@@ -46,7 +46,7 @@ pub fn install(
     let mut registries = HashMap::new();
     let is_stored = |row: &Resource| row.storage_version_hash.is_some();
     for row in rows.iter().filter(|row| is_stored(row) && row.conversion.is_none()) {
-        let registry = Registry::start(row.clone(), backing.store.clone(), &backing.root, backing.admission.clone());
+        let registry = Registry::start(row.clone(), backing);
         by_path.insert(row.storage_path.clone(), registry.clone());
         registries.insert((row.group.clone(), row.plural.clone()), registry);
     }
@@ -71,7 +71,7 @@ pub fn install(
                     own.insert(subresource.name.clone(), endpoint.clone());
                 }
             }
-            Arc::new(Entry { row, registry, endpoints: own })
+            Arc::new(Entry { row, registry, endpoints: own, after_write: None })
         })
         .collect();
     Installed { entries, registries }

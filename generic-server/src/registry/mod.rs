@@ -40,7 +40,8 @@ pub struct Registry {
     /// The row of the storage version.
     pub row: Arc<Resource>,
     store: Arc<dyn Store>,
-    cache: Arc<Cache>,
+    /// Started when it is first needed: thousands of resources may have no objects.
+    cache: OnceLock<Arc<Cache>>,
     admission: Arc<dyn Admission>,
     form: Arc<StoredForm>,
     prefix: Str,
@@ -86,28 +87,57 @@ pub struct Written {
 }
 
 impl Registry {
-    /// A registry over `store`, with its cache started. `prefix` is the store's root (`/registry`).
-    pub fn start(row: Resource, store: Arc<dyn Store>, root: &str, admission: Arc<dyn Admission>) -> Arc<Self> {
-        let prefix = format!("{root}/{}/", row.storage_path);
-        let form = Arc::new(StoredForm::new(&row));
-        let indexed =
-            (0..row.selectable_fields.len()).filter(|i| row.selectable_fields[*i].name == "spec.nodeName").collect();
-        let options = Options { namespaced: row.namespaced, indexed, ..Options::default() };
-        let cache = Cache::start(store.clone(), prefix.clone(), form.clone(), options);
+    /// A registry with its cache started.
+    pub fn start(row: Resource, backing: &Backing) -> Arc<Self> {
+        let form = StoredForm::new(&row);
+        let registry = Self::with_form(row, form, backing);
+        registry.cache();
+        registry
+    }
+
+    /// A registry of custom resources, whose cache starts when it is first asked for something. Objects written up to the
+    /// revision `settled` may be of an older schema, and are brought into this one when they are read.
+    pub fn custom(row: Resource, settled: u64, backing: &Backing) -> Arc<Self> {
+        let form = StoredForm::custom(&row, settled);
+        Self::with_form(row, form, backing)
+    }
+
+    fn with_form(row: Resource, form: StoredForm, backing: &Backing) -> Arc<Self> {
         Arc::new(Registry {
+            prefix: format!("{}/{}/", backing.root, row.storage_path).into(),
             row: Arc::new(row),
-            store,
-            cache,
-            admission,
-            form,
-            prefix: prefix.into(),
+            store: backing.store.clone(),
+            cache: OnceLock::new(),
+            admission: backing.admission.clone(),
+            form: Arc::new(form),
             versions: OnceLock::new(),
         })
     }
 
     /// The watch cache, for reads.
     pub fn cache(&self) -> &Arc<Cache> {
-        &self.cache
+        self.cache.get_or_init(|| {
+            let fields = &self.row.selectable_fields;
+            let indexed = (0..fields.len()).filter(|i| fields[*i].name == "spec.nodeName").collect();
+            let options = Options { namespaced: self.row.namespaced, indexed, ..Options::default() };
+            Cache::start(self.store.clone(), self.prefix.to_string(), self.form.clone(), options)
+        })
+    }
+
+    /// Waits until the cache knows the objects, for the patience of a read.
+    pub async fn ready(&self) -> Result<(), Status> {
+        if self.cache().is_live() {
+            return Ok(());
+        }
+        let read = self.cache().read(ReadAt::Any).await;
+        read.map(|_| ()).map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))
+    }
+
+    /// Ends the cache and its watches: the resource is gone, or another registry takes its place.
+    pub fn stop(&self) {
+        if let Some(cache) = self.cache.get() {
+            cache.stop();
+        }
     }
 
     /// Says in which versions the resource is served, when there are several. Said once.
@@ -161,7 +191,7 @@ impl Registry {
     /// Reads one object from the cache.
     pub async fn get(&self, namespace: &str, name: &str, at: ReadAt) -> Result<Arc<Object>, Status> {
         let snapshot =
-            self.cache.read(at).await.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))?;
+            self.cache().read(at).await.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))?;
         match snapshot.get(&self.key(namespace, name)) {
             None => Err(self.not_found(name)),
             Some(entry) => entry.object().cloned().ok_or_else(|| self.unreadable(entry)),
@@ -191,7 +221,7 @@ impl Registry {
     /// The object that was written at `revision`: the cache's own, or made here if the cache is not there yet.
     fn written(&self, key: &str, stored: &Bytes, revision: u64, created: bool) -> Result<Written, Status> {
         let cached =
-            self.cache.latest().get(key).and_then(|e| e.object().cloned()).filter(|o| o.revision() == revision);
+            self.cache().latest().get(key).and_then(|e| e.object().cloned()).filter(|o| o.revision() == revision);
         let bytes = match cached {
             Some(object) => object.bytes().clone(),
             None => self.form.with_revision(stored, revision).map_err(|e| Status::internal_error(e.0))?,

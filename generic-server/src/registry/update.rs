@@ -60,7 +60,7 @@ impl Registry {
 
     /// The object as the cache has it; the compare-and-swap tells if that was too old.
     fn current(&self, key: &str) -> Result<Option<Current>, Status> {
-        let snapshot = self.cache.latest();
+        let snapshot = self.cache().latest();
         let Some(entry) = snapshot.get(key) else { return Ok(None) };
         let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
         Ok(Some(Current { value: self.decode(object.bytes())?, revision: object.revision() }))
@@ -178,12 +178,7 @@ impl Registry {
             "status" => strategy.prepare_status_update(&write.context(), new, old),
             _ => {} // whoever serves another subresource has made the change itself
         }
-        if let Some(fields) = strategy.generation_fields()
-            && fields.iter().any(|field| {
-                let path: Vec<&str> = field.split('.').collect();
-                !same(new.at(&path), old.at(&path))
-            })
-        {
+        if strategy.has_generation() && strategy.counts_as_change(&write.context(), new, old) {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
         }
     }
@@ -250,14 +245,6 @@ impl Registry {
     /// A write that changes nothing keeps the resourceVersion.
     fn same_as_stored(&self, new: &Value, current: &Current, stored: &bytes::Bytes) -> bool {
         metadata::unchanged(new, &current.value) || self.form.encode(&current.value) == *stored
-    }
-}
-
-fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.semantic_eq(b),
-        (None, None) => true,
-        (Some(v), None) | (None, Some(v)) => Value::Null.semantic_eq(v),
     }
 }
 

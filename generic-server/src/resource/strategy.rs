@@ -104,6 +104,22 @@ pub trait Strategy: Send + Sync {
         }
     }
 
+    /// Whether the kind has a generation.
+    fn has_generation(&self) -> bool {
+        self.generation_fields().is_some()
+    }
+    /// Whether an update is a change that the generation counts.
+    fn counts_as_change(&self, _cx: &WriteContext<'_>, new: &Value, old: &Value) -> bool {
+        let fields = self.generation_fields().unwrap_or_default();
+        fields.iter().any(|field| {
+            let path: Vec<&str> = field.split('.').collect();
+            !same(new.at(&path), old.at(&path))
+        })
+    }
+    /// Why no object can be made at present.
+    fn refuse_create(&self) -> Option<&'static str> {
+        None
+    }
     /// Which names the kind allows.
     fn name_rule(&self) -> names::NameRule {
         names::name_is_dns_subdomain
@@ -130,6 +146,11 @@ pub trait Strategy: Send + Sync {
         true
     }
 
+    /// Whether a first DELETE always leaves the object there, marked by [`Strategy::mark_deletion`] alone, for a controller
+    /// to clear up what belongs to it: no grace period and no generation are counted then.
+    fn marks_deletion(&self) -> bool {
+        false
+    }
     /// What else changes about an object when its deletion begins (a namespace's phase).
     fn mark_deletion(&self, _object: &mut Value) {}
 
@@ -146,6 +167,15 @@ pub trait Strategy: Send + Sync {
     /// The default of a DELETE without a propagation policy: `Orphan` for kinds whose dependents outlive them.
     fn orphans_by_default(&self) -> bool {
         false
+    }
+}
+
+/// Whether a member is the same; absent, null and empty are.
+fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.semantic_eq(b),
+        (None, None) => true,
+        (Some(v), None) | (None, Some(v)) => Value::Null.semantic_eq(v),
     }
 }
 

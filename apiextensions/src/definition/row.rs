@@ -1,0 +1,77 @@
+//! The row of CustomResourceDefinitions.
+
+use std::sync::{Arc, LazyLock};
+
+use generic_server::resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField, Verbs};
+use machinery::{
+    Str, Value,
+    schema::{Schema, Shape, builtin},
+};
+
+use super::strategy::DefinitionStrategy;
+
+const GROUP: &str = "apiextensions.k8s.io";
+const KIND: &str = "CustomResourceDefinition";
+
+/// The row.
+pub(crate) fn row() -> Resource {
+    let (group, version, kind) = (Str::new_static(GROUP), Str::new_static("v1"), Str::new_static(KIND));
+    let id = builtin::by_gvk(GROUP, "v1", KIND).expect("the facts table has definitions");
+    Resource {
+        plural: Str::new_static("customresourcedefinitions"),
+        singular: Str::new_static("customresourcedefinition"),
+        list_kind: Str::new_static("CustomResourceDefinitionList"),
+        short_names: vec![Str::new_static("crd"), Str::new_static("crds")],
+        categories: vec![Str::new_static("api-extensions")],
+        namespaced: false,
+        verbs: Verbs::STANDARD,
+        storage_version_hash: Some(super::storage_hash(GROUP, "v1", KIND)),
+        subresources: vec![Subresource {
+            name: Str::new_static("status"),
+            kind: SubresourceKind::Status,
+            response_kind: (group.clone(), version.clone(), kind.clone()),
+            verbs: Verbs::STATUS,
+        }],
+        schema: Arc::new(Schema::of(Shape::Ref(id))),
+        built_in: true,
+        storage_path: Str::new_static("apiextensions.k8s.io/customresourcedefinitions"),
+        storage_version: (group.clone(), version.clone()),
+        conversion: None,
+        strategy: Arc::new(DefinitionStrategy),
+        printer: Arc::new(Plain),
+        selectable_fields: Vec::new(),
+        unknown_field: UnknownField::default(),
+        deprecation: None,
+        group,
+        version,
+        kind,
+    }
+}
+
+/// The name, and when the definition was made.
+struct Plain;
+
+static COLUMNS: LazyLock<[Column; 2]> = LazyLock::new(|| {
+    let column = |name: &'static str, kind: &'static str, format: &'static str, description: &'static str| Column {
+        name: Str::new_static(name),
+        kind: Str::new_static(kind),
+        format: Str::new_static(format),
+        description: Str::new_static(description),
+        priority: 0,
+    };
+    [
+        column("Name", "string", "name", crate::serving::NAME_DESCRIPTION),
+        column("Created At", "date", "", crate::serving::CREATED_DESCRIPTION),
+    ]
+});
+
+impl Printer for Plain {
+    fn columns(&self) -> &[Column] {
+        &*COLUMNS
+    }
+
+    fn cells(&self, object: &Value, _now: i64) -> Vec<Value> {
+        let text = |path: &[&str]| Value::from(object.str_at(path).unwrap_or_default());
+        vec![text(&["metadata", "name"]), text(&["metadata", "creationTimestamp"])]
+    }
+}

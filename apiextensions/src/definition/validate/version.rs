@@ -1,0 +1,89 @@
+//! The versions of a definition, and what they have in common.
+
+use machinery::{
+    Value,
+    meta::{field_error::FieldError, go_text},
+    schema::structural::{self, CheckOptions},
+    value::Path,
+};
+
+use super::{columns, parts::Parts};
+use crate::definition::view::{Definition, Version};
+
+/// What is wrong with a version's deprecation.
+pub(super) fn deprecation(version: Version<'_>, at: &Path<'_>) -> Vec<FieldError> {
+    let Some(warning) = version.deprecation_warning() else { return Vec::new() };
+    let mut problems = Vec::new();
+    if version.is_deprecated() {
+        if warning.len() > 256 {
+            problems.push("must be <= 256 bytes".to_owned());
+        }
+        if warning.is_empty() {
+            problems.push("must not be empty".to_owned());
+        }
+        if let Some((i, _)) = warning.char_indices().find(|(_, c)| !go_text::is_print(*c)) {
+            problems.push(format!(
+                "must only contain printable UTF-8 characters; non-printable character found at index {i}"
+            ));
+        }
+    } else {
+        problems.push("can only be set for deprecated versions".to_owned());
+    }
+    let at = at.field("deprecationWarning");
+    problems.into_iter().map(|why| FieldError::invalid(at, warning, why)).collect()
+}
+
+/// What is wrong with the parts that a version does not share with the others.
+pub(super) fn own_parts(version: Version<'_>, parts: &Parts<'_>, at: &Path<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let own = |key: &str| parts.own(version.0, key);
+    if let Some(schema) = own("schema") {
+        errors.extend(schema_errors(schema, version.has_status(), &at.field("schema")));
+    }
+    if let Some(subresources) = own("subresources") {
+        errors.extend(columns::subresources(subresources, &at.field("subresources")));
+    }
+    if let Some(columns) = own("additionalPrinterColumns") {
+        errors.extend(columns::columns(columns, &at.field("additionalPrinterColumns")));
+    }
+    if let Some(fields) = own("selectableFields") {
+        let missing = "selectableFields may only be set when version.schema.openAPIV3Schema is not included";
+        errors.extend(field_errors(fields, own("schema"), missing, &at.field("selectableFields")));
+    }
+    errors
+}
+
+/// What is wrong with what all versions share.
+pub(super) fn common_parts(definition: &Value, parts: &Parts<'_>, at: &Path<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(schema) = parts.schema {
+        let any_status = Definition(definition).versions().any(Version::has_status);
+        errors.extend(schema_errors(schema, any_status, &at.field("validation")));
+    }
+    if let Some(subresources) = parts.subresources {
+        errors.extend(columns::subresources(subresources, &at.field("subresources")));
+    }
+    if let Some(columns) = parts.columns {
+        errors.extend(columns::columns(columns, &at.field("additionalPrinterColumns")));
+    }
+    if let Some(fields) = parts.fields {
+        let missing = "selectableFields may only be set when validations.schema is included";
+        errors.extend(field_errors(fields, parts.schema, missing, &at.field("selectableFields")));
+    }
+    errors
+}
+
+/// What is wrong with a `schema` (a CustomResourceValidation).
+fn schema_errors(schema: &Value, status_subresource: bool, at: &Path<'_>) -> Vec<FieldError> {
+    let Some(props) = schema.get("openAPIV3Schema").filter(|s| s.as_object().is_some()) else { return Vec::new() };
+    let options = CheckOptions { status_subresource, ..CheckOptions::default() };
+    structural::check(props, &at.field("openAPIV3Schema"), options).errors
+}
+
+/// What is wrong with selectableFields, given the schema that they point into.
+fn field_errors(fields: &Value, schema: Option<&Value>, missing: &str, at: &Path<'_>) -> Vec<FieldError> {
+    let Some(props) = schema.and_then(|s| s.get("openAPIV3Schema")).filter(|s| s.as_object().is_some()) else {
+        return vec![FieldError::invalid(at, "", missing)];
+    };
+    columns::selectable_fields(fields, &structural::parse(props), at)
+}

@@ -1,0 +1,44 @@
+//! The server of definitions and of custom resources: the last one of the chain.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arc_swap::ArcSwap;
+use generic_server::{
+    registry::{Backing, Registry},
+    server::{Builder, Claims, Entry, GenericServer, ResourceTable},
+    tasks::Task,
+};
+
+use crate::{
+    controller::{self, Controller, Settle},
+    definition,
+};
+
+/// The built server, and what others need of it.
+pub struct ApiExtensions {
+    /// The server.
+    pub server: Arc<GenericServer>,
+    /// Its rows: those of definitions, and of custom resources as they come and go.
+    pub table: Arc<ArcSwap<ResourceTable>>,
+    /// The definitions.
+    pub definitions: Arc<Registry>,
+    /// What runs beside the requests.
+    pub tasks: Vec<Task>,
+}
+
+/// Builds the server. What it does not claim is a 404.
+pub fn build(backing: &Backing) -> ApiExtensions {
+    let row = definition::row();
+    let definitions = Registry::start(row.clone(), backing);
+    let table = Arc::new(ArcSwap::<ResourceTable>::default());
+    let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), backing.clone()));
+    let entry = Arc::new(Entry {
+        row,
+        registry: Some(definitions.clone()),
+        endpoints: HashMap::new(),
+        after_write: Some(Arc::new(Settle(controller.clone()))),
+    });
+    table.store(Arc::new(ResourceTable::new([entry])));
+    let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
+    ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller) }
+}

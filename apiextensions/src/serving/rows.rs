@@ -1,0 +1,132 @@
+//! The rows of a definition's versions.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use generic_server::{
+    discovery::compare_versions,
+    registry::Registry,
+    resource::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
+    server::Entry,
+};
+use machinery::{Str, Value, schema::Schema};
+
+use super::{columns::Columns, conversion::Rename, strategy::CustomStrategy};
+use crate::definition::{Definition, Names, Version, storage_hash};
+
+/// How long requests that have begun may go on with a registry that was replaced.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+
+/// What discovery lists of a resource that is being removed.
+const TERMINATING: Verbs = Verbs::of(&[Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Watch]);
+
+/// The rows of all versions, served or not; none if none is stored.
+pub(super) fn rows(
+    definition: Definition<'_>,
+    names: &Names,
+    terminating: bool,
+    strategy: &Arc<CustomStrategy>,
+) -> Vec<Resource> {
+    let Some(stored_version) = definition.storage_version().map(|v| v.name()) else { return Vec::new() };
+    let (group, plural) = (definition.group(), definition.asked_names().plural);
+    let fields = selectable_fields(definition);
+    let row = |version: Version<'_>| {
+        let name = version.name();
+        let conversion = (name != stored_version).then(|| Arc::new(Rename::new(&group, &name, &stored_version)) as _);
+        Resource {
+            group: group.clone(),
+            version: name.clone(),
+            plural: plural.clone(),
+            singular: names.singular.clone(),
+            kind: names.kind.clone(),
+            list_kind: names.list_kind.clone(),
+            short_names: names.short_names.clone(),
+            categories: names.categories.clone(),
+            namespaced: definition.namespaced(),
+            verbs: if terminating { TERMINATING } else { Verbs::STANDARD },
+            storage_version_hash: Some(storage_hash(&group, &stored_version, &names.kind)),
+            subresources: subresources(version, (&group, &name, &names.kind)),
+            schema: strategy.schema(&name).unwrap_or_else(|| Arc::new(Schema::default())),
+            built_in: false,
+            storage_path: format!("{group}/{plural}").into(),
+            storage_version: (group.clone(), stored_version.clone()),
+            conversion,
+            strategy: strategy.clone(),
+            printer: Arc::new(Columns::of(version)),
+            selectable_fields: fields.clone(),
+            unknown_field: UnknownField::Unsupported,
+            deprecation: deprecation(definition, version, &names.kind),
+        }
+    };
+    definition.versions().map(row).collect()
+}
+
+/// The entries of the served versions' rows, which share a registry.
+pub(super) fn entries(definition: Definition<'_>, rows: Vec<Resource>, registry: &Arc<Registry>) -> Vec<Arc<Entry>> {
+    let entry = |row| Entry { row, registry: Some(registry.clone()), endpoints: HashMap::new(), after_write: None };
+    let served = definition.versions().zip(rows).filter(|(version, _)| version.is_served());
+    served.map(|(_, row)| Arc::new(entry(row))).collect()
+}
+
+fn subresources(version: Version<'_>, (group, name, kind): (&Str, &Str, &Str)) -> Vec<Subresource> {
+    let mut subresources = Vec::new();
+    if version.has_status() {
+        subresources.push(Subresource {
+            name: Str::new_static("status"),
+            kind: SubresourceKind::Status,
+            response_kind: (group.clone(), name.clone(), kind.clone()),
+            verbs: Verbs::STATUS,
+        });
+    }
+    if let Some(scale) = version.scale() {
+        let path = |key: &str| scale.str_at(&[key]).filter(|p| !p.is_empty()).map(split);
+        subresources.push(Subresource {
+            name: Str::new_static("scale"),
+            kind: SubresourceKind::Scale {
+                spec_replicas: path("specReplicasPath").unwrap_or_default(),
+                status_replicas: path("statusReplicasPath").unwrap_or_default(),
+                selector: path("labelSelectorPath"),
+            },
+            response_kind: (Str::new_static("autoscaling"), Str::new_static("v1"), Str::new_static("Scale")),
+            verbs: Verbs::STATUS,
+        });
+    }
+    subresources
+}
+
+/// The steps of a simple path such as `.spec.replicas`.
+pub(super) fn split(path: &str) -> Vec<Str> {
+    path.strip_prefix('.').unwrap_or(path).split('.').map(Str::from).collect()
+}
+
+/// The fields that any version selects by. One list for all, since the objects are the same.
+fn selectable_fields(definition: Definition<'_>) -> Vec<SelectableField> {
+    let mut fields: Vec<SelectableField> = Vec::new();
+    let paths = definition.versions().flat_map(|v| v.list("selectableFields")).filter_map(|f| f.str_at(&["jsonPath"]));
+    for path in paths {
+        let field = SelectableField::new(path.strip_prefix('.').unwrap_or(path));
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
+    fields
+}
+
+/// The warning that requests for a deprecated version get.
+fn deprecation(definition: Definition<'_>, version: Version<'_>, kind: &str) -> Option<Str> {
+    if !version.is_deprecated() {
+        return None;
+    }
+    if let Some(own) = version.0.get("deprecationWarning").and_then(Value::as_shared_str) {
+        return Some(own.clone());
+    }
+    let (group, name) = (definition.group(), version.name());
+    let mut better: Vec<Str> = definition
+        .versions()
+        .filter(|v| v.is_served() && !v.is_deprecated())
+        .map(|v| v.name())
+        .filter(|v| compare_versions(v, &name).is_lt())
+        .collect();
+    better.sort_by(|a, b| compare_versions(a, b));
+    let advice = better.first().map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{advice}").into())
+}

@@ -1,0 +1,320 @@
+//! What a write does to a custom resource.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use generic_server::resource::{Strategy, WriteContext};
+use machinery::{
+    Str, Value,
+    meta::{Meta, field_error::FieldError, go_text},
+    patch::apply::ResetFields,
+    schema::{self, Schema, structural},
+    value::Path,
+};
+
+use super::rows::split;
+use crate::definition::{Definition, Version};
+
+/// The rules of one definition's objects, in all versions.
+pub(super) struct CustomStrategy {
+    versions: Vec<Rules>,
+    terminating: AtomicBool,
+}
+
+/// The rules of one version.
+struct Rules {
+    version: Str,
+    schema: Arc<Schema>,
+    has_status: bool,
+    scale: Option<Scale>,
+}
+
+/// Where the numbers of a scale are, as the definition writes the paths.
+struct Scale {
+    replicas: Str,
+    status_replicas: Str,
+    selector: Option<Str>,
+}
+
+impl CustomStrategy {
+    /// Reads the schemas; versions with the same one share it.
+    pub(super) fn new<'a>(definition: Definition<'a>) -> Self {
+        let mut read: Vec<(&'a Value, Arc<Schema>)> = Vec::new();
+        let mut schema_of = |version: Version<'a>| {
+            let props = version.schema()?;
+            if let Some((_, schema)) = read.iter().find(|(known, _)| *known == props) {
+                return Some(schema.clone());
+            }
+            let schema = Arc::new(structural::parse(props));
+            read.push((props, schema.clone()));
+            Some(schema)
+        };
+        let versions = definition
+            .versions()
+            .map(|version| Rules {
+                version: version.name(),
+                schema: schema_of(version).unwrap_or_default(),
+                has_status: version.has_status(),
+                scale: version.scale().map(Scale::read),
+            })
+            .collect();
+        CustomStrategy { versions, terminating: AtomicBool::new(false) }
+    }
+
+    /// Whether the definition is being deleted.
+    pub(super) fn set_terminating(&self, terminating: bool) {
+        self.terminating.store(terminating, Ordering::Release);
+    }
+
+    /// A version's schema.
+    pub(super) fn schema(&self, version: &str) -> Option<Arc<Schema>> {
+        self.rules(version).map(|r| r.schema.clone())
+    }
+
+    fn rules(&self, version: &str) -> Option<&Rules> {
+        self.versions.iter().find(|r| r.version == version)
+    }
+
+    /// Whether the version of the request has a status that only the subresource writes.
+    fn guards_status(&self, cx: &WriteContext<'_>) -> bool {
+        self.rules(cx.version).is_some_and(|r| r.has_status)
+    }
+}
+
+impl Scale {
+    fn read(scale: &Value) -> Self {
+        let text = |key: &str| scale.get(key).and_then(Value::as_shared_str).cloned();
+        Scale {
+            replicas: text("specReplicasPath").unwrap_or_default(),
+            status_replicas: text("statusReplicasPath").unwrap_or_default(),
+            selector: text("labelSelectorPath").filter(|p| !p.is_empty()),
+        }
+    }
+
+    fn spec_errors(&self, object: &Value) -> Option<FieldError> {
+        replicas_error(object, &self.replicas)
+    }
+
+    fn status_errors(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors: Vec<FieldError> = replicas_error(object, &self.status_replicas).into_iter().collect();
+        if let Some(path) = &self.selector
+            && let Some(value) = nested(object, path)
+            && value.is_none_or(|v| v.as_str().is_none())
+        {
+            let why = accessor_error(path, value, "string");
+            errors.push(FieldError::invalid(path, "", why));
+        }
+        errors
+    }
+}
+
+/// The value at a path: `None` if it is absent, `Some(None)` if something on the way is no object.
+fn nested<'a>(object: &'a Value, path: &str) -> Option<Option<&'a Value>> {
+    let mut value = object;
+    for key in split(path) {
+        let Some(members) = value.as_object() else { return Some(None) };
+        value = members.get(&key)?;
+    }
+    Some(Some(value))
+}
+
+fn accessor_error(path: &str, value: Option<&Value>, expected: &str) -> String {
+    let (shown, found) = match value {
+        Some(value) => (go_text::json(value), go_type(value)),
+        None => (String::new(), "map[string]interface {}"),
+    };
+    let shown = shown.trim_matches('"');
+    format!("{path} accessor error: {shown} is of the type {found}, expected {expected}")
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
+    let value = nested(object, path)?;
+    let number = match value {
+        Some(Value::Int(number)) => *number,
+        other => return Some(FieldError::invalid(path, 0, accessor_error(path, other, "int64"))),
+    };
+    let max = i64::from(i32::MAX);
+    if number < 0 {
+        return Some(FieldError::invalid(path, number, "should be a non-negative integer"));
+    }
+    (number > max).then(|| FieldError::invalid(path, number, format!("should be less than or equal to {max}")))
+}
+
+impl Rules {
+    fn embedded(&self, object: &Value) -> Vec<FieldError> {
+        schema::validate_embedded(&self.schema, object, &Path::ROOT)
+    }
+
+    fn lists(&self, object: &Value) -> Vec<FieldError> {
+        schema::validate_lists(&self.schema, object, &Path::ROOT)
+    }
+
+    fn scale_errors(&self, object: &Value) -> Vec<FieldError> {
+        let scale = self.scale.iter();
+        scale.flat_map(|scale| scale.spec_errors(object).into_iter().chain(scale.status_errors(object))).collect()
+    }
+
+    /// What is wrong with a new object.
+    fn create(&self, object: &Value) -> Vec<FieldError> {
+        let mut errors = schema::validate(&self.schema, object, &Path::ROOT);
+        errors.extend(self.scale_errors(object));
+        errors.extend(self.embedded(object));
+        errors.extend(self.lists(object));
+        errors
+    }
+
+    /// What an update makes wrong.
+    fn update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = schema::validate_update(&self.schema, old, new, &Path::ROOT);
+        errors.extend(self.scale_errors(new));
+        errors.extend(self.embedded(new));
+        if self.lists(old).is_empty() {
+            errors.extend(self.lists(new));
+        }
+        errors
+    }
+
+    /// What an update of the status makes wrong.
+    fn status(&self, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let (Some(status), Some(schema)) = (new.get("status"), self.status_schema()) {
+            let at = Path::ROOT.field("status");
+            errors.extend(match old.get("status") {
+                Some(old) => schema::validate_update(schema, old, status, &at),
+                None => schema::validate(schema, status, &at),
+            });
+        }
+        errors.extend(self.scale.iter().flat_map(|scale| scale.status_errors(new)));
+        if self.lists(old).is_empty() {
+            errors.extend(self.lists(new));
+        }
+        errors
+    }
+
+    fn status_schema(&self) -> Option<&Schema> {
+        self.schema.as_object()?.field("status").map(|f| &f.schema)
+    }
+}
+
+impl Strategy for CustomStrategy {
+    fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) {
+        if self.guards_status(cx) {
+            object.make_object().remove("status");
+        }
+    }
+
+    fn validate(&self, cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
+        self.rules(cx.version).map(|rules| rules.create(object)).unwrap_or_default()
+    }
+
+    fn prepare_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        if !self.guards_status(cx) {
+            return;
+        }
+        let object = new.make_object();
+        match old.get("status") {
+            Some(status) => object.insert("status", status.clone()),
+            None => object.remove("status"),
+        };
+    }
+
+    fn validate_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        self.rules(cx.version).map(|rules| rules.update(new, old)).unwrap_or_default()
+    }
+
+    /// Only the status is taken from an update of the status; of the metadata only who manages which fields.
+    fn prepare_status_update(&self, _cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        let status = new.get("status").cloned();
+        let managed = new.at(&["metadata", "managedFields"]).cloned();
+        *new = old.clone();
+        match managed {
+            Some(managed) => new.set(&["metadata", "managedFields"], managed),
+            None => {
+                new.remove_at(&["metadata", "managedFields"]);
+            }
+        }
+        let object = new.make_object();
+        match status {
+            Some(status) => object.insert("status", status),
+            None => object.remove("status"),
+        };
+    }
+
+    fn validate_status_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        self.rules(cx.version).map(|rules| rules.status(new, old)).unwrap_or_default()
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        finalizer_warnings(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        finalizer_warnings(new, Some(old))
+    }
+
+    fn has_status(&self) -> bool {
+        self.versions.iter().any(|r| r.has_status)
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "status" => ResetFields::exclude(&[&["metadata"], &["spec"]]),
+            _ => ResetFields::None,
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    /// Everything but the metadata counts; the status too, unless it has a subresource (then it is the old one here).
+    fn counts_as_change(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> bool {
+        let content = |object: &Value| {
+            let mut object = object.clone();
+            object.make_object().remove("metadata");
+            object
+        };
+        cx.subresource != "status" && !content(new).semantic_eq(&content(old))
+    }
+
+    fn refuse_create(&self) -> Option<&'static str> {
+        let terminating = self.terminating.load(Ordering::Acquire);
+        terminating.then_some("create not allowed while custom resource definition is terminating")
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// Warnings about finalizers that name no domain.
+fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let known: Vec<&str> = old.into_iter().flat_map(|o| Meta::of(o).finalizers()).collect();
+    let mut added: Vec<&str> = Meta::of(new).finalizers().filter(|f| !known.contains(f)).collect();
+    added.sort_unstable();
+    added.dedup();
+    let bare =
+        added.into_iter().filter(|f| !f.contains('/') && !matches!(*f, "orphan" | "foregroundDeletion" | "kubernetes"));
+    bare.map(|f| {
+        format!(
+            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    })
+    .collect()
+}

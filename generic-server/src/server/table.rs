@@ -1,0 +1,114 @@
+//! The rows of one server, by group. A table is immutable; one with another group differs from it in that group alone, so
+//! that thousands of groups can come and go one by one.
+
+use std::sync::{Arc, OnceLock};
+
+use imbl::OrdMap;
+use machinery::Str;
+
+use super::Entry;
+use crate::discovery::{self, Group};
+
+/// The rows of one server: group, version, plural name.
+#[derive(Clone, Default)]
+pub struct ResourceTable {
+    groups: OrdMap<Str, Arc<GroupRows>>,
+}
+
+/// The rows of one group.
+pub struct GroupRows {
+    /// In the order given, which listings keep.
+    entries: Vec<Arc<Entry>>,
+    /// By version and plural name.
+    sorted: Vec<Arc<Entry>>,
+    discovery: OnceLock<Vec<Group>>,
+}
+
+impl GroupRows {
+    /// Rows that are all of one group.
+    fn new(entries: Vec<Arc<Entry>>) -> Self {
+        let mut sorted = entries.clone();
+        sorted.sort_by(|a, b| key(a).cmp(&key(b)));
+        GroupRows { entries, sorted, discovery: OnceLock::new() }
+    }
+
+    fn get(&self, version: &str, plural: &str) -> Option<&Arc<Entry>> {
+        let found = self.sorted.binary_search_by(|entry| key(entry).cmp(&(version, plural)));
+        found.ok().map(|at| &self.sorted[at])
+    }
+
+    /// The rows, in the order given.
+    pub fn entries(&self) -> &[Arc<Entry>] {
+        &self.entries
+    }
+
+    /// Whether the group has rows of built-in types.
+    pub fn is_built_in(&self) -> bool {
+        self.entries.iter().any(|e| e.row.built_in)
+    }
+
+    /// What discovery says of the group.
+    pub fn discovery(&self) -> &[Group] {
+        self.discovery.get_or_init(|| discovery::groups_of(self.entries.iter().map(|e| &e.row)))
+    }
+}
+
+fn key(entry: &Entry) -> (&str, &str) {
+    (&entry.row.version, &entry.row.plural)
+}
+
+impl ResourceTable {
+    /// A table of these rows; their order within a group is kept for listings.
+    pub fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
+        let mut groups: Vec<(Str, Vec<Arc<Entry>>)> = Vec::new();
+        for entry in entries {
+            match groups.iter_mut().find(|(group, _)| *group == entry.row.group) {
+                Some((_, rows)) => rows.push(entry),
+                None => groups.push((entry.row.group.clone(), vec![entry])),
+            }
+        }
+        let groups = groups.into_iter().map(|(group, rows)| (group, Arc::new(GroupRows::new(rows))));
+        ResourceTable { groups: groups.collect() }
+    }
+
+    /// This table with just these rows in a group.
+    #[must_use]
+    pub fn with_group(&self, group: &Str, entries: Vec<Arc<Entry>>) -> Self {
+        let groups = if entries.is_empty() {
+            self.groups.without(group)
+        } else {
+            self.groups.update(group.clone(), Arc::new(GroupRows::new(entries)))
+        };
+        ResourceTable { groups }
+    }
+
+    /// The row of a resource.
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Entry>> {
+        self.group(group)?.get(version, plural)
+    }
+
+    /// The rows of a group; `None` if it has none.
+    pub fn group(&self, group: &str) -> Option<&Arc<GroupRows>> {
+        self.groups.get(group)
+    }
+
+    /// The groups, by name.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<GroupRows>> {
+        self.groups.values()
+    }
+
+    /// Whether any row is of this group version.
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        self.group(group).is_some_and(|rows| rows.entries.iter().any(|e| e.row.version == version))
+    }
+
+    /// Whether any row is of this group.
+    pub fn has_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// All rows: groups by name, rows of a group in the order given.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.groups.values().flat_map(|rows| rows.entries.iter())
+    }
+}
