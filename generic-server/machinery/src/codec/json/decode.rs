@@ -25,13 +25,19 @@ pub fn decode(bytes: &[u8]) -> Result<Value, JsonError> {
     parser.too_deep.map_or(Ok(value), |fault| Err(*fault))
 }
 
-/// As [`decode_strict`], but what lies deeper than [`MAX_DEPTH`] becomes `null` and is no error up to upstream's limit.
-/// It says whether anything was cut off: whoever uses the value must make sure that what is left of those places goes.
+/// Reads one JSON text as into one of Go's types, not a generic map: objects under a name that comes twice are merged. As
+/// [`decode_strict`] otherwise, but what lies deeper than [`MAX_DEPTH`] becomes `null` and is no error up to upstream's
+/// limit. It says whether anything was cut off: whoever uses the value must make sure that what is left of those places goes.
 pub fn decode_shallow(bytes: &[u8]) -> Result<(Value, Vec<String>, bool), JsonError> {
     let mut parser = Parser::new(bytes, None);
-    let value = parser.document().map_err(|fault| *fault)?;
-    let duplicates = if parser.has_duplicates { duplicates(bytes)? } else { Vec::new() };
-    Ok((value, duplicates, parser.too_deep.is_some()))
+    let mut value = parser.document().map_err(|fault| *fault)?;
+    let mut repeated = Vec::new();
+    if parser.has_duplicates {
+        repeated = duplicates(bytes)?;
+        let mut merging = Parser { merges: true, ..Parser::new(bytes, None) };
+        value = merging.document().map_err(|fault| *fault)?;
+    }
+    Ok((value, repeated, parser.too_deep.is_some()))
 }
 
 /// Reads one JSON text, and tells which members an object has twice, in upstream's words and in the order of the text:
@@ -76,6 +82,8 @@ struct Parser<'a, 's> {
     /// The items of all open lists, the innermost last.
     items: Vec<Value>,
     has_duplicates: bool,
+    /// Objects under one name are merged.
+    merges: bool,
     /// The error for the first container that is too deep for a value.
     too_deep: Option<Fault>,
     /// Set in the second pass, which finds out what a strict reader minds.
@@ -90,6 +98,7 @@ impl<'a, 's> Parser<'a, 's> {
             members: Vec::with_capacity(64),
             items: Vec::with_capacity(16),
             has_duplicates: false,
+            merges: false,
             too_deep: None,
             strict,
         }
@@ -251,7 +260,8 @@ impl<'a, 's> Parser<'a, 's> {
     fn close_object(&mut self, first: usize) -> Value {
         self.close();
         let written = self.members.len() - first;
-        let map = Map::from_entries(self.members.split_off(first));
+        let members = self.members.split_off(first);
+        let map = if self.merges { merged(members) } else { Map::from_entries(members) };
         self.has_duplicates |= map.len() < written;
         if self.open.len() >= MAX_DEPTH { Value::Null } else { Value::Object(map) }
     }
@@ -286,6 +296,29 @@ impl<'a, 's> Parser<'a, 's> {
         }
         path
     }
+}
+
+/// Of members with one name: the last one, or, if they end in objects, these as one object. All of a name are joined at
+/// once: one by one would take a hostile text's square.
+fn merged(mut members: Vec<(Str, Value)>) -> Map {
+    members.sort_by(|a, b| a.0.cmp(&b.0)); // stable: of one name they stay in order
+    let mut entries: Vec<(Str, Value)> = Vec::with_capacity(members.len());
+    let mut rest = members.into_iter().peekable();
+    while let Some((name, mut value)) = rest.next() {
+        let mut joined: Vec<(Str, Value)> = Vec::new();
+        while let Some((_, later)) = rest.next_if(|(n, _)| *n == name) {
+            match (std::mem::replace(&mut value, later), &value) {
+                (Value::Object(earlier), Value::Object(_)) => joined.extend(earlier.into_entries()),
+                _ => joined.clear(),
+            }
+        }
+        if let (Value::Object(last), false) = (&mut value, joined.is_empty()) {
+            joined.extend(std::mem::take(last).into_entries());
+            *last = merged(joined);
+        }
+        entries.push((name, value));
+    }
+    Map::from_sorted(entries)
 }
 
 #[cfg(test)]
@@ -398,6 +431,18 @@ mod tests {
             assert_eq!(texts, want, "{text}");
             assert_eq!(Ok(value), decode(text.as_bytes()));
         }
+    }
+
+    #[test]
+    fn repeated_objects_are_merged_as_into_gos_types() {
+        let text = r#"{"data":{"k":"1","k":"2","m":{"a":1}},"x":{"o":0},"x":1,"data":{"z":"y","m":{"b":2}},"x":{"y":1},"data":{}}"#;
+        let (value, repeated, cut) = decode_shallow(text.as_bytes()).expect("JSON");
+        let data = object! {"k" => "2", "m" => object! {"a" => 1, "b" => 2}, "z" => "y"};
+        assert_eq!(value, object! {"data" => data, "x" => object! {"y" => 1}});
+        assert_eq!((repeated.len(), cut), (3, false));
+        let members: Vec<String> = (0..100_000).map(|i| format!(r#""a":{{"k{i}":{i}}}"#)).collect();
+        let (value, _, _) = decode_shallow(format!("{{{}}}", members.join(",")).as_bytes()).expect("JSON");
+        assert_eq!(value.get("a").and_then(Value::as_object).map(Map::len), Some(100_000));
     }
 
     #[test]

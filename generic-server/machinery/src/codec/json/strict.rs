@@ -11,6 +11,9 @@ use crate::schema::{Object, Schema, Shape};
 /// As many findings as upstream collects.
 const MAX_FINDINGS: usize = 100;
 
+/// Differs: upstream looks at repetitions of one finding without end; their paths may be long.
+const MAX_LOOKS: usize = 1000;
+
 /// One thing that a strict reader minds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
@@ -36,6 +39,7 @@ pub(super) struct Strict<'s> {
     /// Of each open container: what it is, and the names seen in it.
     open: Vec<(Expect<'s>, HashSet<Str>)>,
     noted: HashSet<Finding>,
+    looks: usize,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -66,7 +70,7 @@ impl<'s> Strict<'s> {
     /// Without a schema all duplicates are found, and nothing is unknown.
     pub(super) fn new(schema: Option<&'s Schema>) -> Self {
         let root = schema.map_or(Expect::Anything, Expect::of);
-        Strict { root, open: Vec::new(), noted: HashSet::new(), findings: Vec::new() }
+        Strict { root, open: Vec::new(), noted: HashSet::new(), looks: 0, findings: Vec::new() }
     }
 
     /// A container begins; `name` is its own in the object that holds it.
@@ -91,13 +95,18 @@ impl<'s> Strict<'s> {
     /// A member's name has been read; `path` is its path.
     pub(super) fn member(&mut self, name: &Str, path: impl FnOnce() -> String) {
         let Some((expect, seen)) = self.open.last_mut() else { return };
-        let finding = match expect {
+        let finding: fn(String) -> Finding = match expect {
             Expect::Nothing => return,
-            Expect::Object(object) if object.field(name).is_none() => Finding::Unknown(path()),
+            Expect::Object(object) if object.field(name).is_none() => Finding::Unknown,
             _ if seen.insert(name.clone()) => return,
-            _ => Finding::Duplicate(path()),
+            _ => Finding::Duplicate,
         };
-        if self.findings.len() < MAX_FINDINGS && self.noted.insert(finding.clone()) {
+        if self.findings.len() >= MAX_FINDINGS || self.looks >= MAX_LOOKS {
+            return;
+        }
+        self.looks += 1;
+        let finding = finding(path());
+        if self.noted.insert(finding.clone()) {
             self.findings.push(finding);
         }
     }
