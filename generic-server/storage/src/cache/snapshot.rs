@@ -127,11 +127,13 @@ impl Snapshot {
         self.tree.indexes.iter().any(|i| i.field == field)
     }
 
-    /// The entries whose keys start with `prefix`, in key order, from `start` (inclusive) if given. O(log n) to begin.
-    pub fn range<'a>(&'a self, prefix: &'a str, start: Option<&str>) -> impl Iterator<Item = &'a Entry> + 'a {
+    /// The entries whose keys start with `prefix`, in key order, from `start` (inclusive) if given. O(log n) to begin;
+    /// counting what is left looks at no key.
+    pub fn range<'a>(&'a self, prefix: &str, start: Option<&str>) -> impl Iterator<Item = &'a Entry> + use<'a> {
         let from = Bound::Included(start.map_or(prefix, |start| start.max(prefix)));
-        let entries = self.tree.objects.range::<_, str>((from, Bound::Unbounded));
-        entries.take_while(move |(key, _)| key.starts_with(prefix)).map(|(_, entry)| entry)
+        let beyond = beyond(prefix);
+        let upto = beyond.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.tree.objects.range::<_, str>((from, upto)).map(|(_, entry)| entry)
     }
 
     /// The objects whose selectable field number `field` has `value`, in key order, from the key `start` (inclusive) if
@@ -147,6 +149,19 @@ impl Snapshot {
         let keys = index.keys.range::<_, (Str, Arc<str>)>(from..).take_while(move |(v, _)| v == value);
         Some(keys.filter_map(|(_, key)| self.get(key)?.object()))
     }
+}
+
+/// The least text that is greater than all that start with `prefix`; `None` if there is none.
+fn beyond(prefix: &str) -> Option<String> {
+    let mut beyond = prefix.to_owned();
+    while let Some(last) = beyond.pop() {
+        // The character after it: the range knows of the gap that surrogates leave.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            beyond.push(next);
+            return Some(beyond);
+        }
+    }
+    None
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -189,6 +204,20 @@ mod tests {
         check("/r/a/", Some("/s"), &[]);
         check("/r/", Some("/r/ab"), &["/r/ab/x", "/r/b/x"]);
         check("", None, &["/r/a/x", "/r/a/y", "/r/ab/x", "/r/b/x"]);
+        check("/r/b/x", None, &["/r/b/x"]);
+        check("/r/b/xx", None, &[]);
+        check("/z", None, &[]);
+        check("/", Some("/r/b/x\0"), &[]);
+    }
+
+    #[test]
+    fn beyond_a_prefix_is_the_next_text_that_does_not_start_with_it() {
+        let check = |prefix: &str, expect: Option<&str>| assert_eq!(beyond(prefix).as_deref(), expect, "{prefix:?}");
+        check("/r/", Some("/r0"));
+        check("a\u{d7ff}", Some("a\u{e000}"));
+        check("a\u{10ffff}", Some("b"));
+        check("\u{10ffff}\u{10ffff}", None);
+        check("", None);
     }
 
     #[test]
@@ -204,5 +233,21 @@ mod tests {
         assert_eq!(keys(before.by_field(0, "n1", Some("/r/b")).unwrap()), ["/r/b/x"]);
         assert!(after.by_field(1, "n1", None).is_none());
         assert_eq!((before.tree.bytes(), after.tree.bytes()), (6, 4));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_range_is_what_a_walk_over_all_keys_selects(
+            keys in proptest::collection::btree_set("/[ab]{0,2}/[ab/0]{0,3}", 0..80),
+            prefix in "/?[ab]{0,2}/?[ab]{0,2}",
+            start in proptest::option::of("/[ab]{0,2}/?[ab]{0,2}"),
+        ) {
+            let entries: Vec<_> = keys.iter().map(|key| (key.as_str(), "")).collect();
+            let snapshot = Snapshot::new(1, Arc::new(tree(&entries)));
+            let start = start.as_deref();
+            let expect = keys.iter().filter(|k| k.starts_with(&prefix) && start.is_none_or(|start| k.as_str() >= start));
+            let found: Vec<&str> = snapshot.range(&prefix, start).map(|e| &**e.key()).collect();
+            proptest::prop_assert_eq!(found, expect.collect::<Vec<_>>());
+        }
     }
 }

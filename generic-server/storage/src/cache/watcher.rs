@@ -27,6 +27,8 @@ use crate::Revision;
 const BATCH: usize = 64;
 /// Batches without anything selected before others get their turn.
 const TURN: usize = 16;
+/// A watch from now that finds the cache filled anew meanwhile starts over so many times.
+const RETRIES: u32 = 3;
 /// The last bookmark goes out so long before the end, as upstream.
 const BEFORE_THE_END: Duration = Duration::from_secs(2);
 
@@ -125,21 +127,8 @@ impl Cache {
     /// Opens a watch. Fails with [`CacheError::Expired`] if history since [`Start::After`] is gone; a revision still to
     /// come is no error, the watch is silent until then.
     pub async fn watch(self: &Arc<Self>, start: Start, options: WatchOptions) -> Result<Watcher, CacheError> {
-        let read_at = match start {
-            Start::After(_) => ReadAt::Any,
-            Start::Now => ReadAt::Latest,
-            Start::Initial(at) => at,
-        };
-        let snapshot = self.read(read_at).await?;
-        let after = match start {
-            Start::After(revision) => revision,
-            Start::Now | Start::Initial(_) => snapshot.revision(),
-        };
-        let seat = self.shared.window.join(self.window_scope(options.scope), after);
-        let seat = seat.map_err(|oldest| match oldest {
-            Revision::MAX => CacheError::Stopped,
-            oldest => CacheError::Expired { asked: after, oldest },
-        })?;
+        let scope = self.window_scope(options.scope);
+        let (snapshot, after, seat) = self.take_seat(start, scope).await?;
         self.shared.counters.watchers.add(1);
         let initial = matches!(start, Start::Initial(_)).then(|| {
             let from = Some(self.shared.prefix.clone());
@@ -161,6 +150,29 @@ impl Cache {
         };
         watcher.set_timer();
         Ok(watcher)
+    }
+
+    async fn take_seat(&self, start: Start, scope: window::Scope) -> Result<(Snapshot, Revision, Seat), CacheError> {
+        let read_at = match start {
+            Start::After(_) => ReadAt::Any,
+            Start::Now => ReadAt::Latest,
+            Start::Initial(at) => at,
+        };
+        let mut tries = 0;
+        loop {
+            let snapshot = self.read(read_at).await?;
+            let after = match start {
+                Start::After(revision) => revision,
+                Start::Now | Start::Initial(_) => snapshot.revision(),
+            };
+            match self.shared.window.join(scope.clone(), after) {
+                Ok(seat) => return Ok((snapshot, after, seat)),
+                Err(Revision::MAX) => return Err(CacheError::Stopped),
+                // The cache was filled anew after the read, which then is done again.
+                Err(_) if !matches!(start, Start::After(_)) && tries < RETRIES => tries += 1,
+                Err(oldest) => return Err(CacheError::Expired { asked: after, oldest }),
+            }
+        }
     }
 
     fn window_scope(&self, scope: Scope) -> window::Scope {
@@ -242,15 +254,11 @@ impl Watcher {
             return None;
         }
         self.after = change.revision;
-        let scope = &self.seat.log.scope;
-        let by_field = matches!(scope, window::Scope::Field(..));
-        let in_scope = |object: &Object| match scope {
-            window::Scope::Field(field, value) => object.fields().get(*field) == Some(value.as_str()),
-            _ => true,
-        };
-        let (kind, object) = match by_field {
-            true => change.seen_by(|object| in_scope(object) && self.filter.matches(object)),
-            false => change.seen_by(|object| self.filter.matches(object)),
+        let (kind, object) = match &self.seat.log.scope {
+            // The log has both what enters the field's value and what leaves it.
+            window::Scope::Field(field, value) => change
+                .seen_by(|object| object.fields().get(*field) == Some(value.as_str()) && self.filter.matches(object)),
+            _ => change.seen_by(|object| self.filter.matches(object)),
         }?;
         Some(WatchEvent::Object { kind, object, change: Some(change) })
     }
