@@ -1,6 +1,6 @@
 //! Real processes on one data folder: killed under load again and again, and a second one beside the first.
 //!
-//! `STORAGE_KILLS=200` sets how often the writer is killed (20 unless told).
+//! With `SOAK` in the environment (`make soak`) the writer is killed 200 times, not 20.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{
@@ -112,7 +112,7 @@ fn text(event: &Event) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_writer_loses_no_answered_write_and_reuses_no_revision() {
-    let kills: u64 = std::env::var("STORAGE_KILLS").map_or(20, |kills| kills.parse().unwrap());
+    let kills = if std::env::var_os("SOAK").is_some() { 200 } else { 20 };
     let folder = tempfile::tempdir().unwrap();
     // Everything ever seen at a revision, answered or found after a crash: it must stay.
     let mut history: BTreeMap<Revision, String> = BTreeMap::new();

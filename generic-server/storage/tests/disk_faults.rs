@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use storage::{
     Error, Expect, Range, Revision, Store,
     conformance::create,
-    embedded::{Embedded, Options, restore},
+    embedded::{Embedded, Options, Restored, restore, restore_into},
 };
 use tokio::runtime::Runtime;
 
@@ -59,8 +59,13 @@ async fn check(store: &Embedded, model: &BTreeMap<String, (Revision, Bytes)>) {
     assert_eq!(all(store).await.unwrap(), values(model));
 }
 
+/// How many random cases: more with `SOAK` in the environment (`make soak`).
+fn cases() -> u32 {
+    if std::env::var_os("SOAK").is_some() { 480 } else { 24 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn failed_and_torn_writes_lose_nothing_that_was_answered(
@@ -320,6 +325,44 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     restored.close().await;
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
-    assert!(matches!(restore(&file, &folder.path().join("bad")), Err(Error::Corrupt(_))));
+    let refused = restore(&file, &folder.path().join("bad"));
+    assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..1200 {
+        create(&*store, &format!("/k/{n:04}"), &n.to_string()).await;
+    }
+    let before = all(&store).await.unwrap();
+    let file = folder.path().join("snapshot");
+    let taken = store.snapshot(file.clone()).await.unwrap();
+    for n in 0..700 {
+        create(&*store, &format!("/later/{n:04}"), "x").await;
+    }
+    for n in 0..10 {
+        let key = format!("/k/{n:04}");
+        let current = store.get(&key).await.unwrap().0.unwrap().mod_revision;
+        if n < 4 {
+            store.delete(&key, current).await.unwrap();
+        } else {
+            store.put(&key, Bytes::from_static(b"changed"), Expect::Revision(current), None).await.unwrap();
+        }
+    }
+    let now = store.revision().await.unwrap();
+    let recorder = storage::conformance::Recorder::new();
+    let _watch = store.watch("/", now, recorder.clone()).await.unwrap();
+    let restored = restore_into(&*store, file.clone()).await.unwrap();
+    assert_eq!(restored, Restored { written: 10, deleted: 700 });
+    assert_eq!(all(&store).await.unwrap(), before);
+    assert_eq!(recorder.seen().events.len(), 710, "watches see it");
+    assert!(store.revision().await.unwrap() == now + 710 && now > taken);
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(restore_into(&*store, file).await.is_err());
+    assert_eq!(all(&store).await.unwrap(), before, "a damaged snapshot changes nothing");
     store.close().await;
 }

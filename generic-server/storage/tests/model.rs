@@ -152,8 +152,13 @@ impl Pair {
     }
 }
 
+/// How many random cases: more with `SOAK` in the environment (`make soak`).
+fn cases() -> u32 {
+    if std::env::var_os("SOAK").is_some() { 1280 } else { 64 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn the_embedded_store_answers_as_the_model_does(ops in prop::collection::vec(op(), 1..80)) {

@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
     Shared,
-    disk::{Disk, failed, io_failed, open_database},
+    disk::{Disk, failed, io_failed, open_database, sound},
     folder::{COPY, DATABASE, Folder, create_database, in_table, load, sync_folder},
     format::{LOG, Record, STATE, VALUES, decode_value},
     room,
@@ -52,33 +52,27 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
 /// use already.
 pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
     let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
-    if fs::metadata(snapshot).map_or(0, |metadata| metadata.len()) == 0 {
-        return Err(Error::Corrupt(format!("{} is not a snapshot", snapshot.display())));
-    }
     let folder = Folder::take(dir)?;
     if dir.join(DATABASE).exists() {
         return Err(Error::Unavailable(format!("{} holds a store already", dir.display())));
     }
-    // Copied first: opening a database writes to it.
-    let (partial, copy) = (dir.join("restore.partial"), dir.join(COPY));
-    let tell = |error: std::io::Error| io_failed(&error, &partial.display().to_string());
-    fs::copy(snapshot, &partial).map_err(tell)?;
-    let made = copy_checked(&partial, &copy);
-    fs::remove_file(&partial).map_err(tell)?;
-    let revision = made?;
+    let database = open_snapshot(snapshot)?;
+    let (copy, revision) = (dir.join(COPY), load(&database)?.index.revision);
+    copy_all(&database.begin_read().map_err(failed)?, &copy)?;
     folder.put_in_place(&copy)?;
     // Checks it, and marks the folder.
     drop(folder.open(&open, 0)?);
     Ok(revision)
 }
 
-/// Copies a snapshot after reading all of it; returns its revision.
-fn copy_checked(snapshot: &Path, copy: &Path) -> Result<Revision, Error> {
-    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
-    let database = open_database(snapshot, &open, 0)?;
-    let revision = load(&database)?.index.revision;
-    copy_all(&database.begin_read().map_err(failed)?, copy)?;
-    Ok(revision)
+/// Opens a snapshot, without writing to it.
+pub(crate) fn open_snapshot(file: &Path) -> Result<ReadOnlyDatabase, Error> {
+    let name = file.display().to_string();
+    let opened = sound(&name, || redb::Builder::new().set_cache_size(1 << 20).open_read_only(file).map_err(failed));
+    opened.map_err(|error| match error {
+        Error::Corrupt(message) => Error::Corrupt(format!("{name}: {message}")),
+        error => error,
+    })
 }
 
 fn copy_all(read: &ReadTransaction, path: &Path) -> Result<Revision, Error> {

@@ -106,6 +106,7 @@ pub(crate) fn failed(error: impl Into<redb::Error>) -> Error {
         redb::Error::TableDoesNotExist(table) => Error::Corrupt(format!("table {table} is missing")),
         redb::Error::TableTypeMismatch { table, .. } => Error::Corrupt(format!("table {table} has other types")),
         redb::Error::UpgradeRequired(version) => Error::Corrupt(format!("the engine's file format is {version}")),
+        redb::Error::RepairAborted => Error::Corrupt("the file was not closed well".into()),
         redb::Error::DatabaseAlreadyOpen => Error::Locked("store.redb".into()),
         error => Error::Unavailable(error.to_string()),
     }

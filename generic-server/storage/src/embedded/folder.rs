@@ -151,7 +151,7 @@ fn check_version(found: u64) -> Result<(), Error> {
 }
 
 /// Reads what memory needs: the state and the log, whose every record is checked on the way.
-pub(crate) fn load(database: &Database) -> Result<Loaded, Error> {
+pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
     let read = database.begin_read().map_err(failed)?;
     let (mut oldest, mut floor) = (FIRST, FIRST);
     sound("table state", || {

@@ -13,6 +13,7 @@ mod index;
 mod queue;
 mod read;
 mod replay;
+mod restore;
 mod room;
 mod writer;
 
@@ -43,6 +44,7 @@ use self::{
 pub use self::{
     copy::restore,
     disk::{Disk, OpenBackend},
+    restore::{Restored, restore_into},
 };
 use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
 

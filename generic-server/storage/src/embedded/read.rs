@@ -71,7 +71,7 @@ impl<T: ReadableTable<u64, &'static [u8]>> Values<T> {
     }
 
     /// The values that the index found, in its order.
-    fn key_values(&self, found: Vec<Found>) -> Result<Vec<KeyValue>, Error> {
+    pub(crate) fn key_values(&self, found: Vec<Found>) -> Result<Vec<KeyValue>, Error> {
         // Read in the order of revisions, which is the order on the disk: neighbours share pages.
         let mut order: Vec<usize> = (0..found.len()).collect();
         order.sort_unstable_by_key(|at| found[*at].revision);
