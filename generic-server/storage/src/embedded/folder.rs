@@ -38,6 +38,8 @@ pub(crate) struct Folder {
 /// What a database holds, as far as memory needs it.
 pub(crate) struct Loaded {
     pub(crate) index: Index,
+    /// The newest revision in the log; 0 if it is empty.
+    pub(crate) last: Revision,
     /// The newest write of a key with a TTL, by the store's clock (ms).
     pub(crate) newest: u64,
     /// Revisions up to this one may have been given out.
@@ -162,7 +164,7 @@ pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
         floor = get(STATE_FLOOR)?.unwrap_or(FIRST);
         Ok(())
     })?;
-    let mut loaded = Loaded { index: Index::new(FIRST, oldest), newest: 0, floor };
+    let mut loaded = Loaded { index: Index::new(FIRST, oldest), last: 0, newest: 0, floor };
     sound("table log", || {
         let log = read.open_table(LOG).map_err(failed)?;
         for entry in log.iter().map_err(|error| in_table("log", error))? {
@@ -171,6 +173,7 @@ pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
             let key = loaded.index.key(record.key).unwrap_or_else(|| Arc::from(record.key));
             loaded.newest = loaded.newest.max(record.lifetime.map_or(0, |lifetime| lifetime.written));
             loaded.index.apply(revision.value(), &record, key);
+            loaded.last = revision.value();
         }
         Ok(())
     })?;

@@ -128,7 +128,7 @@ impl Embedded {
             options,
             folder,
         });
-        let writer = Writer::new(shared.clone(), loaded.floor);
+        let writer = Writer::new(shared.clone(), loaded.last, loaded.floor);
         let thread = std::thread::Builder::new().name("storage-writer".into());
         thread.spawn(move || writer.run()).map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
         Ok(Arc::new(Embedded { shared }))
@@ -219,14 +219,16 @@ impl Shared {
         self.folder.dir.join(DATABASE)
     }
 
-    /// Opens the engine anew. Reads wait meanwhile.
-    fn reopen(&self) -> Result<(), Error> {
+    /// Opens the engine anew, and lets `judge` look at it before anyone else. Reads wait meanwhile.
+    fn reopen<T>(&self, judge: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
         let mut engine = self.engine_mut();
         drop(engine.take());
-        match open_database(&self.database_path(), &*self.options.backend, self.options.cache) {
-            Ok(database) => {
+        let opened = open_database(&self.database_path(), &*self.options.backend, self.options.cache);
+        let judged = opened.and_then(|database| judge(&database).map(|judged| (database, judged)));
+        match judged {
+            Ok((database, judged)) => {
                 *engine = Some(database);
-                Ok(())
+                Ok(judged)
             }
             Err(error) => {
                 tracing::error!(%error, "the store cannot be opened");
@@ -234,12 +236,6 @@ impl Shared {
                 Err(error)
             }
         }
-    }
-
-    /// The newest revision in the log.
-    fn last_on_disk(&self) -> Result<Revision, Error> {
-        let read = self.begin_read()?;
-        read::last(&read)
     }
 
     /// Goes on in another database, whose file takes the current one's place.

@@ -6,18 +6,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use redb::ReadableDatabase;
 use tokio::sync::oneshot;
 
 use super::{
     Shared,
     batch::{Batch, Change, Write},
     copy::Copied,
-    disk::sound,
-    folder::load,
+    disk::{failed, sound},
+    folder::{Loaded, load},
     format::{STATE_FLOOR, STATE_OLDEST},
     index::Found,
     queue::Weigh,
-    read::{Values, changes},
+    read::{Values, changes, last},
     room,
 };
 use crate::{
@@ -76,8 +77,12 @@ pub(crate) struct Writer {
     /// The revision at the last tick of the compaction; the next one compacts to it.
     mark: Revision,
     compact_at: Option<Instant>,
+    /// The newest revision in the log; 0 if it is empty.
+    last: Revision,
     /// Revisions up to this one are set aside (relaxed mode).
     floor: Revision,
+    /// The log does not show all revisions that were given out: the floor must.
+    raise_floor: bool,
     /// Writes since the last durable commit must be on disk by then.
     sync_at: Option<Instant>,
     check_size_at: Option<Instant>,
@@ -92,13 +97,15 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, floor: Revision) -> Writer {
+    pub(crate) fn new(shared: Arc<Shared>, last: Revision, floor: Revision) -> Writer {
         let interval = shared.options.compaction_interval;
         let (mark, check) = (shared.index().revision, shared.options.copy_check);
         Writer {
             mark,
             compact_at: (!interval.is_zero()).then(|| Instant::now() + interval),
+            last,
             floor,
+            raise_floor: false,
             shared,
             watchers: Watchers::default(),
             unswept: Vec::new(),
@@ -250,10 +257,12 @@ impl Writer {
         if !self.copying {
             batch.dropped.clone_from(&self.unswept);
         }
-        let last = batch.planned.last().map_or(0, |planned| planned.revision);
+        let last = batch.planned.last().map_or(self.shared.index().revision, |planned| planned.revision);
         if self.shared.options.relaxed && last + SET_ASIDE / 2 > self.floor {
             self.floor = last + SET_ASIDE;
             batch.state.push((STATE_FLOOR, self.floor));
+        } else if self.raise_floor {
+            batch.state.push((STATE_FLOOR, last.max(self.floor)));
         }
     }
 
@@ -278,34 +287,51 @@ impl Writer {
     fn recover(&mut self, batch: &Batch, error: Error) -> Result<(), Error> {
         tracing::error!(%error, "a commit failed; the store is opened anew");
         self.shared.set_trouble(Some(error.clone()));
-        self.reopen()?;
-        let last = batch.planned.last().map(|planned| planned.revision);
-        let on_disk = self.shared.last_on_disk()?;
-        let expected = self.shared.index().revision;
-        if last.is_some_and(|last| last == on_disk) {
-            self.retry_at = None;
-            return Ok(());
+        let hoped = batch.planned.last().map(|planned| planned.revision);
+        match self.reopen(hoped)? {
+            true => Ok(()),
+            false => Err(error),
         }
-        if on_disk < expected && self.shared.options.relaxed {
-            self.start_over()?;
-        }
-        self.retry_at = Some(Instant::now() + PAUSE);
-        Err(error)
     }
 
-    /// Relaxed writes that were answered are gone: memory and watches start anew from what the disk has.
-    fn start_over(&mut self) -> Result<(), Error> {
-        let loaded = match self.shared.engine().as_ref() {
-            Some(database) => load(database)?,
-            None => return Err(self.shared.trouble()),
-        };
-        self.shared.deliver(loaded.index.revision);
-        *self.shared.index_mut() = loaded.index;
+    /// Opens the engine anew, and makes memory follow what the disk has. Whether that is all up to `hoped`.
+    fn reopen(&mut self, hoped: Option<Revision>) -> Result<bool, Error> {
+        self.retry_at = Some(Instant::now() + PAUSE);
+        let known = self.last;
+        let (on_disk, loaded) = self.shared.reopen(|database| {
+            let on_disk = last(&database.begin_read().map_err(failed)?)?;
+            if on_disk == known {
+                return Ok((on_disk, None));
+            }
+            // What is read may be in the system's memory alone, if it was a sync that failed: another one tells.
+            Batch::default().store(database, true)?;
+            let loaded = if Some(on_disk) == hoped { None } else { Some(load(database)?) };
+            Ok((on_disk, loaded))
+        })?;
+        if let Some(loaded) = loaded {
+            self.start_over(loaded);
+        }
+        if hoped.is_some() && Some(on_disk) == hoped {
+            self.retry_at = None;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The disk has not what memory has, since writes were lost that it did not yet have (relaxed mode), or since a batch
+    /// is there that was told to have failed: memory and watches start anew. No revision is used again.
+    fn start_over(&mut self, loaded: Loaded) {
+        let mut index = self.shared.index_mut();
+        let revision = index.revision.max(loaded.index.revision);
+        *index = loaded.index;
+        index.revision = revision;
+        drop(index);
+        self.last = loaded.last;
+        self.raise_floor = true;
         self.unswept.clear();
         self.sync_at = None;
-        self.watchers
-            .close(&Error::Unavailable("the disk failed, and writes that it did not yet have are lost".into()));
-        Ok(())
+        self.watchers.close(&Error::Unavailable("the disk failed; the store has started over from what it has".into()));
+        self.shared.deliver(revision);
     }
 
     /// Whether the engine is open; opens it anew after a failure, but not too often.
@@ -316,15 +342,10 @@ impl Writer {
             return Err(self.shared.trouble());
         }
         if self.shared.engine().is_none() {
-            self.reopen()?;
+            self.reopen(None)?;
         }
         self.retry_at = None;
         Ok(())
-    }
-
-    fn reopen(&mut self) -> Result<(), Error> {
-        self.retry_at = Some(Instant::now() + PAUSE);
-        self.shared.reopen()
     }
 
     fn refuse_without_room(&mut self, writes: &mut Vec<Write>) {
@@ -342,6 +363,8 @@ impl Writer {
     /// After a commit: memory follows, then the sinks are fed.
     fn stored(&mut self, batch: &Batch, durable: bool) {
         self.oldest_moved = false;
+        self.raise_floor = false;
+        self.last = batch.planned.last().map_or(self.last, |planned| planned.revision);
         if !batch.dropped.is_empty() {
             self.unswept.clear();
         }

@@ -18,6 +18,8 @@ const SECTOR: usize = 512;
 pub(crate) struct Plan {
     /// Operations until the next failure; `None`: none is planned.
     pub(crate) fail_in: Option<u32>,
+    /// How many operations after that one fail as well.
+    pub(crate) more: u32,
     /// How it fails.
     pub(crate) error: Option<i32>,
     /// The failure is the end of the power.
@@ -64,7 +66,8 @@ impl Faulty {
         }
         match plan.fail_in {
             Some(0) => {
-                plan.fail_in = None;
+                plan.fail_in = plan.more.checked_sub(1).map(|_| 0);
+                plan.more = plan.more.saturating_sub(1);
                 plan.dead = plan.die;
                 Err(plan.error.map_or_else(|| io::Error::other("planned"), io::Error::from_raw_os_error))
             }
