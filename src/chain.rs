@@ -44,7 +44,17 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     let extensions = apiextensions::build(&backing);
     let core = kube_core::build(&backing, &authorizer, extensions.server);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    admission.set(vec![Arc::new(NamespaceLifecycle { namespaces })]);
+    let settings = kube_core::admission::Settings {
+        not_ready_toleration_seconds: config.admission.not_ready_toleration_seconds,
+        unreachable_toleration_seconds: config.admission.unreachable_toleration_seconds,
+    };
+    let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
+        match *name {
+            "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
+            name => kube_core::admission::plugin(name, &core.registries, &settings),
+        }
+    };
+    admission.set(config.admission.plugins.iter().filter_map(plugin).collect());
 
     let registry = |group: &'static str, plural: &'static str| {
         core.registries[&(Str::new_static(group), Str::new_static(plural))].clone()

@@ -1,5 +1,6 @@
 //! The built-in API groups: one folder a group, one row a resource.
 
+pub mod admission;
 mod conversion;
 mod defaults;
 mod namespaces;

@@ -11,7 +11,7 @@ use generic_server::{
 };
 use machinery::Str;
 
-use crate::{authentication, authorization, namespaces};
+use crate::{admission, authentication, authorization, namespaces};
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -36,6 +36,8 @@ pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
     let server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(delegate).build();
     let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    let tasks = vec![namespaces::system_namespaces(namespaces)];
+    let classes =
+        installed.registries[&(Str::new_static("scheduling.k8s.io"), Str::new_static("priorityclasses"))].clone();
+    let tasks = vec![namespaces::system_namespaces(namespaces), admission::system_classes(classes)];
     KubeCore { server, table, registries: installed.registries, tasks }
 }

@@ -50,6 +50,8 @@ fn kubectl_works_with_objects() {
     server.kubectl(&["delete", "deployment", "web"]);
     server.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=10s"]);
     assert!(!server.try_kubectl(&["get", "deployment", "web"], "").status.success());
+    // No controller makes the account that every pod runs as.
+    server.kubectl(&["create", "serviceaccount", "default"]);
     server.kubectl(&["run", "pod", "--image=busybox"]);
     contains(&server.kubectl(&["get", "pods", "--watch", "--request-timeout=1s", "-o", "name"]), &["pod/pod"]);
     assert!(!server.log().contains("panicked"), "{}", server.log());

@@ -51,6 +51,8 @@ fn may_finish(namespace: &Value) -> bool {
 
 fn deleting(namespace: &mut Value) {
     namespace.set(&["status", "phase"], "Terminating");
+    // A namespace has no grace period: it lives until its content is gone.
+    namespace.remove_at(&["metadata", "deletionGracePeriodSeconds"]);
 }
 
 /// Finalizers of the namespace's content go through the finalize subresource alone.

@@ -1,0 +1,61 @@
+//! Admission plugins that are about built-in kinds, one file each.
+
+mod priority;
+mod service_account;
+mod storage_protection;
+mod taints;
+mod tolerations;
+
+use std::{collections::HashMap, sync::Arc};
+
+use generic_server::{
+    admission::{Admission, Attributes, Operation},
+    registry::Registry,
+};
+use machinery::{
+    Str, Value,
+    meta::{GroupResource, status::Status},
+};
+
+pub(crate) use priority::system_classes;
+
+/// What the plugins are set up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long pods stay on a node that is not ready, in seconds.
+    pub not_ready_toleration_seconds: i64,
+    /// How long pods stay on a node that cannot be reached, in seconds.
+    pub unreachable_toleration_seconds: i64,
+}
+
+/// The plugin called `name`; `None` if it is not one of these.
+pub fn plugin(
+    name: &str,
+    registries: &HashMap<(Str, Str), Arc<Registry>>,
+    settings: &Settings,
+) -> Option<Arc<dyn Admission>> {
+    let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
+    Some(match name {
+        "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
+        "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
+        "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
+        "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations(*settings)),
+        "StorageObjectInUseProtection" => Arc::new(storage_protection::StorageProtection),
+        _ => return None,
+    })
+}
+
+/// Whether a write makes an object of this core resource.
+fn creates(a: &Attributes<'_>, plural: &str) -> bool {
+    a.operation == Operation::Create && a.subresource.is_empty() && a.row.group.is_empty() && a.row.plural == plural
+}
+
+/// A refusal of the object at hand.
+fn forbidden(a: &Attributes<'_>, why: impl std::fmt::Display) -> Status {
+    Status::forbidden(&GroupResource::new(a.row.group.clone(), a.row.plural.clone()), a.name, why)
+}
+
+/// Whether a pod stands for one that a kubelet runs from a file.
+fn is_mirror(pod: &Value) -> bool {
+    pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some()
+}
