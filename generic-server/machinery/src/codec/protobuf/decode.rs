@@ -254,6 +254,7 @@ impl Decoder {
         }
         Ok(match kind {
             Kind::Bool => Value::Bool(reader.varint()? != 0),
+            Kind::Int32 => Value::from(reader.varint()? as i32), // as Go does: the low bits
             Kind::Int => Value::Int(reader.varint()? as i64),
             Kind::Double => double(f64::from_bits(reader.fixed64()?))?,
             Kind::Text => Value::String(text(reader.bytes()?)),
@@ -353,7 +354,7 @@ impl Decoder {
         Ok(match kind {
             Kind::Text => Value::from(""),
             Kind::Bool => Value::Bool(false),
-            Kind::Int | Kind::Double | Kind::IntOrString => Value::Int(0),
+            Kind::Int32 | Kind::Int | Kind::Double | Kind::IntOrString => Value::Int(0),
             Kind::Quantity => Value::from("0"),
             Kind::Duration => Value::from("0s"),
             Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Raw | Kind::Strings | Kind::SchemaOr(_) => Value::Null,

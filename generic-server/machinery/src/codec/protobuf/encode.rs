@@ -127,8 +127,8 @@ impl<'v> Encoder<'v> {
             (Kind::Text, Value::String(text)) => put_bytes(out, key, text.as_bytes()),
             (Kind::Text | Kind::Bytes, Value::Null) => put_bytes(out, key, b""),
             (Kind::Bool, Value::Bool(b)) => put_int(out, key, i64::from(*b)),
-            (Kind::Int, Value::Int(i)) => put_int(out, key, *i),
-            (Kind::Bool | Kind::Int, Value::Null) => put_int(out, key, 0),
+            (Kind::Int32 | Kind::Int, Value::Int(i)) => put_int(out, key, *i),
+            (Kind::Bool | Kind::Int32 | Kind::Int, Value::Null) => put_int(out, key, 0),
             (Kind::Double, value @ (Value::Int(_) | Value::Float(_) | Value::Null)) => {
                 put_varint(out, key.into());
                 out.extend_from_slice(&value.as_f64().unwrap_or(0.0).to_le_bytes());

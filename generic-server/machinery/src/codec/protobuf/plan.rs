@@ -7,7 +7,7 @@ use super::ProtoError;
 use super::wire::{self, BYTES, FIXED64, VARINT};
 use crate::Str;
 use crate::meta::GroupVersion;
-use crate::schema::{Object, ProtoField, Schema, Shape, ShortForm, StringFormat, TypeId, builtin};
+use crate::schema::{IntFormat, Object, ProtoField, Schema, Shape, ShortForm, StringFormat, TypeId, builtin};
 
 /// A message: its fields by number, and the members that they become by name.
 pub(super) struct Plan {
@@ -60,6 +60,7 @@ pub(super) enum Kind {
     Text,
     Bytes,
     Bool,
+    Int32,
     Int,
     Double,
     Time,
@@ -133,7 +134,7 @@ impl Target {
 impl Kind {
     pub(super) fn wire(self) -> u8 {
         match self {
-            Kind::Bool | Kind::Int => VARINT,
+            Kind::Bool | Kind::Int32 | Kind::Int => VARINT,
             Kind::Double => FIXED64,
             _ => BYTES,
         }
@@ -199,7 +200,8 @@ fn bare_kind(type_name: &str, message: &str) -> Option<Kind> {
         "bytes" => Kind::Bytes,
         "bool" => Kind::Bool,
         "double" => Kind::Double,
-        "int32" | "int64" | "uint32" | "uint64" => Kind::Int,
+        "int32" => Kind::Int32,
+        "int64" | "uint32" | "uint64" => Kind::Int,
         _ => {
             let full = full_name(type_name, message)?;
             match builtin::by_message(&full) {
@@ -300,6 +302,7 @@ fn one(schema: &Schema, type_name: &str, message: &str) -> Option<Kind> {
         Shape::String(StringFormat::Time) => Kind::Time,
         Shape::String(StringFormat::MicroTime) => Kind::MicroTime,
         Shape::String(StringFormat::Duration) => Kind::Duration,
+        Shape::Integer(IntFormat::Int32) => Kind::Int32,
         Shape::Integer(_) => Kind::Int,
         Shape::Number => Kind::Double,
         Shape::Boolean => Kind::Bool,
