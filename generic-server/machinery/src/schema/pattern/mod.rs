@@ -41,6 +41,12 @@ impl Regex {
         built.map(Regex).map_err(|_| RegexError { code: "expression too large", expression: expression.into() })
     }
 
+    /// Whether an expression can be compiled, without doing so where its text alone tells: only counted repetitions make
+    /// much of little.
+    pub fn check(expression: &str) -> Result<(), RegexError> {
+        if expression.contains('{') { Self::new(expression).map(|_| ()) } else { parse::parse(expression).map(|_| ()) }
+    }
+
     /// Whether the expression matches anywhere in `text`.
     pub fn is_match(&self, text: &str) -> bool {
         self.0.is_match(text)
@@ -123,6 +129,7 @@ mod tests {
     fn what_go_refuses_is_refused_in_its_words() {
         let check = |expression: &str, want: &str| {
             let error = Regex::new(expression).map(|_| expression).expect_err("refused");
+            assert_eq!(Regex::check(expression), Err(error.clone()));
             assert_eq!(error.to_string(), format!("error parsing regexp: {want}"));
         };
         check("[a", "missing closing ]: `[a`");

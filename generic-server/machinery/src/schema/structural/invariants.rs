@@ -168,7 +168,7 @@ fn restrictions(props: &Value, skip_any: bool, skip_first_all: bool, at: &Path<'
         nested(not, false, &at.field("not"), errors);
     }
     if let Some(pattern) = props.str_at(&["pattern"]).filter(|p| !p.is_empty())
-        && let Err(error) = Regex::new(pattern)
+        && let Err(error) = Regex::check(pattern)
     {
         let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(at.field("pattern"), pattern, detail));
