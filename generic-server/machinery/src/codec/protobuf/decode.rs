@@ -102,7 +102,7 @@ impl Decoder {
             return Err(Box::new(ProtoError::Depth));
         }
         let first = self.found.len();
-        self.fields(plan, &plan.fields, bytes, first, depth + 1)?;
+        self.fields(plan, &plan.fields, bytes, (first, true), depth + 1)?;
         self.found[first..].sort_unstable_by_key(|(member, _)| *member);
         let last = self.found.len();
         let absent = plan.kept.iter().filter(|i| !self.found[first..].iter().any(|(member, _)| member == *i)).count();
@@ -157,7 +157,7 @@ impl Decoder {
         plan: &'static Plan,
         fields: &'static [Field],
         bytes: &[u8],
-        first: usize,
+        (first, first_time): (usize, bool),
         depth: usize,
     ) -> Result<(), Fault> {
         let mut reader = Reader::new(bytes, plan.message);
@@ -172,11 +172,12 @@ impl Decoder {
                 reader.skip(wire)?;
                 continue;
             };
+            let fresh = first_time && number > highest;
             match &fields[at].holds {
                 Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
-                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, first, depth)?,
+                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, (first, fresh), depth)?,
                 Holds::Member(i) => {
-                    let place = Place { first, index: *i, fresh: number > highest };
+                    let place = Place { first, index: *i, fresh };
                     self.field(&plan.members[*i], wire, &mut reader, place, depth)?;
                 }
             }

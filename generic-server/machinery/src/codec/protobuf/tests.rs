@@ -196,6 +196,15 @@ fn values_behind_special_messages_are_read_and_written() {
 }
 
 #[test]
+fn of_a_field_that_comes_twice_the_last_counts() {
+    // A volume whose embedded source comes twice, with emptyDir (2), then with hostPath (1) and emptyDir; its name twice.
+    let volume = builtin::by_name("io.k8s.api.core.v1.Volume").expect("a definition");
+    let bytes = b"\x0a\x01a\x12\x02\x12\x00\x12\x07\x0a\x03\x0a\x01/\x12\x00\x0a\x01b";
+    let want = object! {"name" => "b", "hostPath" => object! {"path" => "/"}, "emptyDir" => object! {}};
+    assert_eq!(show(&decode_raw(volume, bytes).expect("decodes")), show(&want));
+}
+
+#[test]
 fn packed_numbers_are_read() {
     // spec.securityContext.supplementalGroups = [1, 2, 300], packed
     let mut pod = Vec::new();

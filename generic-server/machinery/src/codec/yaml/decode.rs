@@ -407,10 +407,10 @@ impl Key {
             Key::Text(s) => s,
             Key::Int(i) => Str::from(itoa::Buffer::new().format(i)),
             Key::Bool(b) => Str::new_static(if b { "true" } else { "false" }),
-            Key::Float(bits) => match f64::from_bits(bits) {
+            Key::Float(bits) => match f64::from_bits(bits) as f32 {
                 f if f.is_nan() => Str::new_static(".nan"),
                 f if f.is_infinite() => Str::new_static(if f > 0.0 { ".inf" } else { "-.inf" }),
-                f => super::encode::general_float_32(f as f32).into(),
+                f => super::encode::general_float_32(f).into(),
             },
             Key::Merge | Key::Refused => Str::default(),
         }

@@ -24,6 +24,7 @@ fn documents_are_read() {
             "1: a\ntrue: b\n1.5: c\n2001-01-01: d",
             object! {"1" => "a", "true" => "b", "1.5" => "c", "2001-01-01" => "d"},
         ),
+        ("1e200: a\n-1e200: b\n0.5: c", object! {".inf" => "a", "-.inf" => "b", "0.5" => "c"}),
         ("a: 1\na: 2", object! {"a" => 2}),
         (
             "text: |\n  two\n  lines\nfolded: >-\n  one\n  line\n",
