@@ -11,6 +11,10 @@ use machinery::{
 pub(crate) struct ApiServiceRules;
 
 impl Strategy for ApiServiceRules {
+    fn knows_standard_finalizers(&self) -> bool {
+        false
+    }
+
     fn has_status(&self) -> bool {
         true
     }

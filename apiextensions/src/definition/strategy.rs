@@ -20,6 +20,10 @@ use super::{
 pub(super) struct DefinitionStrategy;
 
 impl Strategy for DefinitionStrategy {
+    fn knows_standard_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, definition: &mut Value) {
         default_names(definition);
         if definition.at(&["spec", "conversion"]).is_none_or(Value::is_null) {

@@ -70,9 +70,7 @@ fn select(
             Entry::Object(object) => object,
             broken @ Entry::Broken(_) => return Err(registry.unreadable(broken)),
         };
-        if !everything && !options.selection.matches(object) {
-            continue;
-        }
+        // Also what would not be selected continues a page: upstream does not look at it before it is asked to.
         if limit > 0 && objects.len() == limit {
             let last: &Arc<Object> = &objects[limit - 1];
             let start = format!("{}\0", &last.key()[prefix.len()..]);
@@ -84,7 +82,9 @@ fn select(
             meta.remaining = everything.then(|| 1 + entries.count());
             break;
         }
-        objects.push(object.clone());
+        if everything || options.selection.matches(object) {
+            objects.push(object.clone());
+        }
     }
     Ok(Page { objects, meta })
 }

@@ -86,7 +86,7 @@ impl Registry {
             strategy.name_rule(),
             &Path::ROOT.field("metadata"),
         );
-        if self.row.built_in {
+        if self.row.built_in && strategy.knows_standard_finalizers() {
             errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
         }
         errors.extend(strategy.validate(&write.context(), &object));

@@ -190,7 +190,9 @@ impl Registry {
             // Upstream's built-in kinds look at the metadata once more, and both findings reach the client.
             let path = Path::ROOT.field("metadata");
             errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
-            errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
+            if strategy.knows_standard_finalizers() {
+                errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
+            }
         }
         errors.extend(match write.subresource {
             "status" => strategy.validate_status_update(&write.context(), new, old),

@@ -120,6 +120,11 @@ pub trait Strategy: Send + Sync {
     fn refuse_create(&self) -> Option<&'static str> {
         None
     }
+    /// Whether finalizers without a domain must be among the standard ones, as for upstream's core kinds.
+    fn knows_standard_finalizers(&self) -> bool {
+        true
+    }
+
     /// Which names the kind allows.
     fn name_rule(&self) -> names::NameRule {
         names::name_is_dns_subdomain

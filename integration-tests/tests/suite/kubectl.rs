@@ -56,3 +56,30 @@ fn kubectl_works_with_objects() {
     contains(&server.kubectl(&["get", "pods", "--watch", "--request-timeout=1s", "-o", "name"]), &["pod/pod"]);
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
+
+#[test]
+fn kubectl_works_with_custom_resources() {
+    let server = Server::start();
+    let manifest = include_str!("widgets.yaml");
+    // kubectl looks up all kinds of a file before it sends anything: the first time it knows only the definition's, and
+    // the second time, at once, the custom one too.
+    let first = server.try_kubectl(&["create", "--validate=false", "-f", "-"], manifest);
+    contains(&String::from_utf8_lossy(&first.stdout), &["widgets.example.com created"]);
+    let again = server.try_kubectl(&["create", "--validate=false", "-f", "-"], manifest);
+    contains(&String::from_utf8_lossy(&again.stdout), &["widget.example.com/one created"]);
+    assert_eq!(
+        server.kubectl(&["get", "wd", "one", "-o", "jsonpath={.spec.size} {.spec.colour} {.spec.other}"]),
+        "3 blue "
+    );
+    contains(&server.kubectl(&["get", "widgets"]), &["NAME", "SIZE", "one", "3"]);
+    let refused = server.try_kubectl(&["patch", "wd", "one", "--type=merge", "-p", "{\"spec\":{\"size\":0}}"], "");
+    contains(&String::from_utf8_lossy(&refused.stderr), &["spec.size", "greater than or equal to 1"]);
+    contains(&server.kubectl(&["api-resources", "--api-group=example.com"]), &["widgets", "wd", "Widget"]);
+    let conditions = "jsonpath={.status.conditions[*].type}";
+    contains(
+        &server.kubectl(&["get", "crd", "widgets.example.com", "-o", conditions]),
+        &["NamesAccepted", "Established"],
+    );
+    server.kubectl(&["delete", "crd", "widgets.example.com", "--timeout=20s"]);
+    assert_eq!(server.request("GET", "/apis/example.com/v1/widgets", None).status, 404);
+}
