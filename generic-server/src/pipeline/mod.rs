@@ -12,6 +12,7 @@ pub mod resolve;
 pub mod respond;
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -91,7 +92,9 @@ impl Pipeline {
         let label = self.metrics.start(&request);
         let audit_id = request.audit_id.clone();
         let origin = request.header("origin").map(str::to_owned);
-        let outcome = panic::catch(self.clone().steps(request)).await;
+        // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
+        // these hold everything that a request may need.
+        let outcome = panic::catch(pin!(self.clone().steps(request))).await;
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => {
@@ -127,7 +130,7 @@ impl Pipeline {
         impersonate::impersonate(&*self.authorizer, &mut request).await?;
         authorize::authorize(&*self.authorizer, &request).await?;
         let deadline = request.deadline;
-        deadline::enforce(deadline, self.front.serve(request)).await
+        deadline::enforce(deadline, pin!(self.front.serve(request))).await
     }
 }
 

@@ -213,14 +213,15 @@ where
     let signal = Arc::clone(&go_away);
     let service = service_fn(move |request| {
         let (server, peer, signal) = (Arc::clone(&server), peer.clone(), Arc::clone(&signal));
-        async move {
+        // Boxed: a request's future is large, and hyper moves it several times before it runs.
+        Box::pin(async move {
             let mut response = respond(&server, request, peer).await;
             let closes = response.headers_mut().remove(header::CONNECTION).is_some_and(|value| value == "close");
             if closes || happens(server.options.goaway_chance) {
                 signal.notify_one();
             }
             Ok::<_, Infallible>(response)
-        }
+        })
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let mut told = false;
@@ -252,7 +253,7 @@ where
         .max_header_size(MAX_HEADER_BYTES);
     let service = service_fn(move |request| {
         let (server, peer) = (Arc::clone(&server), peer.clone());
-        async move { Ok::<_, Infallible>(respond(&server, request, peer).await) }
+        Box::pin(async move { Ok::<_, Infallible>(respond(&server, request, peer).await) })
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
     let mut told = false;
