@@ -237,6 +237,7 @@ impl Decoder {
         }
         let value = match value {
             Some(value) => value,
+            None if member.kind == Kind::Bytes => Value::from(""), // here Go has empty bytes, not none
             None => self.zero(member.kind, depth)?,
         };
         Ok((key, value))

@@ -46,8 +46,7 @@ fn write_list(emitter: &mut Emitter, items: &[Value], place: Place) {
 }
 
 fn write_mapping(emitter: &mut Emitter, members: &Map, indent: usize) {
-    let mut sorted: Vec<&(Str, Value)> = members.iter().collect();
-    sorted.sort_by(|a, b| order::compare(&a.0, &b.0));
+    let sorted: Vec<&(Str, Value)> = order::sort(members.iter().collect(), |(name, _)| name);
     let place = Place { indent: indent + 2, scalar_indent: indent + 2, in_mapping: true };
     for (name, value) in sorted {
         emitter.indent(indent);
