@@ -114,41 +114,45 @@ fn text(event: &Event) -> String {
 async fn a_killed_writer_loses_no_answered_write_and_reuses_no_revision() {
     let kills = if std::env::var_os("SOAK").is_some() { 200 } else { 20 };
     let folder = tempfile::tempdir().unwrap();
-    // Everything ever seen at a revision, answered or found after a crash: it must stay.
-    let mut history: BTreeMap<Revision, String> = BTreeMap::new();
+    // What the store held after the round before, and at which revision: all that must stay.
+    let (mut held, mut base, mut total) = (BTreeMap::<String, Bytes>::new(), 1, 0);
     for round in 0..kills {
         let path = folder.path().to_owned();
         let after = Duration::from_millis(30 + round * 37 % 170);
         let said = tokio::task::spawn_blocking(move || run_and_kill(&path, after)).await.unwrap();
+        let mut answered: BTreeMap<Revision, String> = BTreeMap::new();
         for line in said {
             let (revision, what) = line.split_once(' ').unwrap();
-            let before = history.insert(revision.parse().unwrap(), what.to_owned());
+            let before = answered.insert(revision.parse().unwrap(), what.to_owned());
             assert_eq!(before, None, "round {round}: revision {revision} is answered once");
         }
-        // No compaction runs in so short a time: the whole history is there.
         let store = Embedded::open(folder.path(), Options::default()).unwrap();
         let recorder = Recorder::new();
-        let watch = store.watch("/", 0, recorder.clone()).await.unwrap();
+        let watch = store.watch("/", base, recorder.clone()).await.unwrap();
         let events = recorder.seen().events;
         let found: BTreeMap<Revision, String> = events.iter().map(|event| (event.revision, text(event))).collect();
-        for (revision, what) in &history {
+        for (revision, what) in &answered {
             assert_eq!(found.get(revision), Some(what), "round {round}: revision {revision}");
         }
-        assert!(found.keys().copied().eq(2..2 + found.len() as u64), "round {round}: no revision is skipped");
-        let mut last: BTreeMap<String, Bytes> = BTreeMap::new();
+        let next = base + 1 + found.len() as Revision;
+        assert!(found.keys().copied().eq(base + 1..next), "round {round}: no revision is skipped or used again");
         for event in &events {
             match &event.value {
-                Some(value) => drop(last.insert(event.key.to_string(), value.clone())),
-                None => drop(last.remove(&*event.key)),
+                Some(value) => drop(held.insert(event.key.to_string(), value.clone())),
+                None => drop(held.remove(&*event.key)),
             }
         }
         let items = store.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap().items;
-        assert!(items.iter().map(|item| (item.key.to_string(), item.value.clone())).eq(last), "round {round}");
-        history = found;
+        let items: BTreeMap<String, Bytes> = items.into_iter().map(|item| (item.key.to_string(), item.value)).collect();
+        assert!(items == held, "round {round}: the store holds what its history says");
+        (base, total) = (next - 1, total + found.len());
+        if round % 5 == 4 {
+            store.compact(base).await.unwrap();
+        }
         drop(watch);
         store.close().await;
     }
-    assert!(history.len() > kills as usize * 5, "it was under load: {}", history.len());
+    assert!(total > kills as usize * 5, "it was under load: {total}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
