@@ -1,6 +1,6 @@
 //! GET with `watch`: what happens to a collection, as it happens.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
@@ -102,22 +102,23 @@ fn scope(target: &Target, options: &ListOptions) -> Scope {
 
 /// The events as a body. It ends with the watch, or when the server goes down.
 fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
-    let lifecycle = request.extensions.get::<Lifecycle>().cloned();
     let counted = request.extensions.get::<Arc<Metrics>>().map(|metrics| metrics.long_running(request));
-    let state = (watcher, frames, lifecycle, counted);
-    Body::stream(stream::unfold(state, |(mut watcher, mut frames, lifecycle, counted)| async move {
-        let next = match &lifecycle {
-            Some(lifecycle) => tokio::select! {
-                biased;
-                () = lifecycle.stream_end() => None,
-                next = watcher.next() => next,
-            },
-            None => watcher.next().await,
+    // Waited for once a watch, not once an event: registering with the token takes its lock.
+    let server_ends: Pin<Box<dyn Future<Output = ()> + Send>> = match request.extensions.get::<Lifecycle>() {
+        Some(lifecycle) => Box::pin(lifecycle.stream_end()),
+        None => Box::pin(std::future::pending()),
+    };
+    let state = (watcher, frames, server_ends, counted);
+    Body::stream(stream::unfold(state, |(mut watcher, mut frames, mut server_ends, counted)| async move {
+        let next = tokio::select! {
+            biased;
+            () = &mut server_ends => None,
+            next = watcher.next() => next,
         };
         // Too slow, or cut off from the store: the client lists and watches anew.
         let event = next?.ok()?;
         let frame = frames.frame(&event).map_err(|status| std::io::Error::other(status.message));
-        Some((frame, (watcher, frames, lifecycle, counted)))
+        Some((frame, (watcher, frames, server_ends, counted)))
     }))
 }
 
