@@ -1,6 +1,6 @@
 //! Names with a domain in them: `webhook.example.com`, `example.com/controller`.
 //!
-//! Other than the grammars of [`names`](super::names) these make field errors themselves, as upstream's do: what they
+//! Other than the grammars of [`names`] these make field errors themselves, as upstream's do: what they
 //! show is not always the whole value.
 
 use std::fmt::Display;

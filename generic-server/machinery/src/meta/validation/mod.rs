@@ -187,7 +187,7 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path<'_>) -> Vec<FieldE
     errors
 }
 
-/// The keys of a map, each of which must keep a rule of [`names`](super::names): errors at `path[key]`.
+/// The keys of a map, each of which must keep a rule of [`names`]: errors at `path[key]`.
 pub fn validate_keys(map: &Map, path: &Path<'_>, rule: fn(&str) -> Vec<String>) -> Vec<FieldError> {
     map.keys().flat_map(|key: &Str| invalid_each(path.key(key), key, rule(key))).collect()
 }
