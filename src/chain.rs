@@ -9,12 +9,13 @@ use generic_server::{
     health::{CachesFilled, Health, NotShuttingDown, StoreAnswers},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint},
+    openapi::{OpenApi, Published},
     pipeline::{Authentication, Cors, Pipeline},
-    registry::Backing,
+    registry::{Backing, Registry},
     serve::Lifecycle,
     tasks::Tasks,
 };
-use machinery::Str;
+use machinery::{Str, codec::json};
 use storage::{Store, embedded, etcd};
 
 use crate::{
@@ -63,13 +64,17 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         backing: &backing,
         delegate: core.server.clone(),
         core: core.table.clone(),
-        custom: extensions.table,
+        custom: extensions.table.clone(),
         services: registry("", "services"),
         endpoint_slices: registry("discovery.k8s.io", "endpointslices"),
         client: proxy_client(pki)?,
         route_to_endpoints: config.proxying.route_to_endpoints,
         address,
     });
+    let openapi = OpenApi::new(
+        vec![aggregator.table.clone(), core.table.clone(), extensions.table],
+        published(extensions.definitions.clone()),
+    );
     let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).collect();
     let tasks = Tasks::start(tasks).context("tasks")?;
     let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
@@ -100,6 +105,9 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         .path("/version", version.clone())
         .path("/version/", version)
         .prefix("/version/", nothing.clone())
+        .path("/openapi/v2", openapi.clone())
+        .path("/openapi/v3", openapi.clone())
+        .prefix("/openapi/v3/", openapi)
         .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone())))
         .build();
     index.set(&front);
@@ -136,6 +144,17 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
         embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
     Ok(embedded::Embedded::open(&dir, options)
         .with_context(|| format!("cannot open the store in {}", dir.display()))?)
+}
+
+/// Finds the schemas of custom resources where they were written: in their definitions.
+fn published(definitions: Arc<Registry>) -> Published {
+    Arc::new(move |row| {
+        let key = definitions.key("", &format!("{}.{}", row.plural, row.group));
+        let definition = json::decode(definitions.cache().latest().get(&key)?.object()?.bytes()).ok()?;
+        let versions = definition.at(&["spec", "versions"])?.as_array()?;
+        let version = versions.iter().find(|v| v.str_at(&["name"]) == Some(&row.version))?;
+        version.at(&["schema", "openAPIV3Schema"]).cloned().map(Arc::new)
+    })
 }
 
 /// The certificate that aggregated servers know this one by.

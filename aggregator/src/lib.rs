@@ -59,6 +59,8 @@ pub struct Aggregator {
     pub registry: Arc<Registry>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
+    /// The table of the APIServices.
+    pub table: Arc<ArcSwap<ResourceTable>>,
     /// Discovery of the whole chain.
     pub discovery: Arc<Discovery>,
 }
@@ -84,9 +86,11 @@ pub fn build(options: Options<'_>) -> Aggregator {
         availability::control(registry.clone(), backends.clone()),
     ];
     let versions = Versions { backends, discovery: DiscoveryPaths(discovery.clone()) };
-    let builder =
-        Builder::new("aggregator", Claims::Groups).table(table).versions(Arc::new(versions)).delegate(options.delegate);
-    Aggregator { builder, registry, tasks, discovery }
+    let builder = Builder::new("aggregator", Claims::Groups)
+        .table(table.clone())
+        .versions(Arc::new(versions))
+        .delegate(options.delegate);
+    Aggregator { builder, registry, tasks, table, discovery }
 }
 
 /// Group versions of remote servers first, then discovery of what is ours.

@@ -1,0 +1,143 @@
+//! The definitions that one document refers to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use machinery::{
+    Map, Str, Value, object,
+    schema::{
+        TypeId, builtin,
+        openapi::{self, CustomKind, Flavor},
+    },
+};
+
+use super::docs;
+use crate::resource::Resource;
+
+/// Every group version that Kubernetes has registered, served or not.
+const REGISTERED: &[(&str, &[&str])] = &[
+    ("", &["v1"]),
+    ("admissionregistration.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("apps", &["v1", "v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1", "v1beta1"]),
+    ("autoscaling", &["v1", "v2"]),
+    ("batch", &["v1", "v1beta1"]),
+    ("certificates.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1", "v1beta1"]),
+    ("events.k8s.io", &["v1", "v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1", "v1beta1", "v1beta2", "v1beta3"]),
+    ("internal.apiserver.k8s.io", &["v1alpha1"]),
+    ("networking.k8s.io", &["v1", "v1beta1"]),
+    ("node.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("policy", &["v1", "v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1", "v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1", "v1alpha2", "v1beta1"]),
+    ("storage.k8s.io", &["v1", "v1alpha1", "v1beta1"]),
+    ("storagemigration.k8s.io", &["v1beta1"]),
+];
+
+/// Definitions by name; built-in ones bring all that they refer to.
+#[derive(Debug)]
+pub(super) struct Schemas {
+    flavor: Flavor,
+    built_in: BTreeSet<TypeId>,
+    others: BTreeMap<Str, Value>,
+}
+
+impl Schemas {
+    /// None yet.
+    pub(super) fn new(flavor: Flavor) -> Self {
+        Schemas { flavor, built_in: BTreeSet::new(), others: BTreeMap::new() }
+    }
+
+    /// A reference to a built-in definition.
+    pub(super) fn built_in(&mut self, id: TypeId) -> Value {
+        self.need(id);
+        self.reference(&builtin::name(id))
+    }
+
+    /// A reference to a type that all groups share, by its name below `io.k8s.apimachinery.pkg.`.
+    pub(super) fn shared(&mut self, name: &str) -> Value {
+        let id = builtin::by_name(&format!("io.k8s.apimachinery.pkg.{name}"));
+        self.built_in(id.expect("shared types are in the facts table"))
+    }
+
+    /// A reference to a kind: a built-in one, or a custom one that is in the document by then.
+    pub(super) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Value {
+        match builtin::by_gvk(group, version, kind) {
+            Some(id) => self.built_in(id),
+            None => self.reference(&custom(group, version, kind, "", "").definition_name(kind)),
+        }
+    }
+
+    /// Puts a custom kind and the kind of its lists in. `props` is the `openAPIV3Schema` of its version.
+    pub(super) fn custom_kind(&mut self, row: &Resource, props: Option<&Value>) {
+        let fields: Vec<Value> = row.selectable_fields.iter().map(|f| object! { "jsonPath" => &f.name }).collect();
+        let kind = CustomKind {
+            selectable_fields: &fields,
+            ..custom(&row.group, &row.version, &row.kind, &row.list_kind, &row.plural)
+        };
+        self.others.insert(kind.definition_name(&row.kind).into(), kind.schema(props, self.flavor, &prose));
+        self.others.insert(kind.definition_name(&row.list_kind).into(), kind.list_schema(self.flavor, &prose));
+        for metadata in ["ObjectMeta", "ListMeta"] {
+            self.shared(&format!("apis.meta.v1.{metadata}"));
+        }
+    }
+
+    /// Puts a definition of another making in.
+    pub(super) fn add(&mut self, name: &str, schema: Value) -> Value {
+        self.others.insert(name.into(), schema);
+        self.reference(name)
+    }
+
+    /// A built-in definition. Two kinds belong to every version of every group that Kubernetes ever registered.
+    fn definition(&self, id: TypeId) -> Value {
+        let mut schema = openapi::definition(id, self.flavor, &prose);
+        let kind = builtin::type_name(id);
+        if let "DeleteOptions" | "WatchEvent" = kind {
+            let all = REGISTERED.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
+            let kinds = all.map(|(group, version)| object! { "group" => group, "version" => version, "kind" => kind });
+            schema.set(&["x-kubernetes-group-version-kind"], kinds.collect::<Value>());
+        }
+        schema
+    }
+
+    /// All definitions.
+    pub(super) fn into_value(self) -> Value {
+        let built_in = self.built_in.iter().map(|id| (Str::from(builtin::name(*id)), self.definition(*id)));
+        let others = self.others.iter().map(|(name, schema)| (name.clone(), schema.clone()));
+        built_in.chain(others).collect::<Map>().into()
+    }
+
+    fn need(&mut self, id: TypeId) {
+        if self.built_in.insert(id) {
+            for id in openapi::references(id) {
+                self.need(id);
+            }
+        }
+    }
+
+    fn reference(&self, name: &str) -> Value {
+        let root = match self.flavor {
+            Flavor::V2 => "#/definitions/",
+            Flavor::V3 => "#/components/schemas/",
+        };
+        object! { "$ref" => format!("{root}{name}") }
+    }
+}
+
+fn custom<'a>(group: &'a str, version: &'a str, kind: &'a str, list_kind: &'a str, plural: &'a str) -> CustomKind<'a> {
+    CustomKind { group, version, kind, list_kind, plural, selectable_fields: &[] }
+}
+
+fn prose(id: TypeId, member: Option<&str>) -> Option<Str> {
+    let name = builtin::name(id);
+    let text = match member {
+        None => docs::of_type(&name),
+        Some(member) => docs::of_member(&name, member),
+    };
+    text.map(Str::new_static)
+}

@@ -1,0 +1,90 @@
+//! The OpenAPI v2 document: everything in one, for clients from before v3.
+
+use machinery::{Map, Value, array, object, schema::openapi::Flavor};
+
+use super::{paths::Paths, schemas::Schemas, v3::Custom};
+use crate::resource::Resource;
+
+/// The document of all rows.
+pub(super) fn document(rows: &[&Resource], customs: &[Custom]) -> Value {
+    let mut schemas = Schemas::new(Flavor::V2);
+    for (row, props) in customs {
+        schemas.custom_kind(row, props.as_deref());
+    }
+    let mut paths = Paths::new(&mut schemas);
+    for row in rows.iter().copied().chain(customs.iter().map(|(row, _)| &**row)) {
+        paths.row(row);
+    }
+    let mut paths = paths.into_value();
+    for (_, item) in paths.make_object().iter_mut() {
+        lower(item);
+    }
+    object! {
+        "swagger" => "2.0",
+        "info" => object! { "title" => "Kubernetes", "version" => concat!("v", env!("CARGO_PKG_VERSION")) },
+        "paths" => paths,
+        "definitions" => schemas.into_value(),
+        "securityDefinitions" => object! {
+            "BearerToken" => object! {
+                "type" => "apiKey",
+                "description" => "Bearer Token authentication",
+                "name" => "authorization",
+                "in" => "header",
+            },
+        },
+        "security" => array![object! { "BearerToken" => array![] }],
+    }
+}
+
+/// Rewrites a path of v3 as v2 says it: bodies are parameters, media types stand in lists.
+fn lower(item: &mut Value) {
+    if let Some(parameters) = item.get_mut("parameters").and_then(Value::as_array_mut) {
+        parameters.iter_mut().for_each(flatten);
+    }
+    for (key, operation) in item.make_object().iter_mut() {
+        if key != "parameters" {
+            lower_operation(operation);
+        }
+    }
+}
+
+fn lower_operation(operation: &mut Value) {
+    let map = operation.make_object();
+    let mut parameters = map.remove("parameters").and_then(|p| p.as_array().map(<[Value]>::to_vec)).unwrap_or_default();
+    parameters.iter_mut().for_each(flatten);
+    let mut consumes = array!["*/*"];
+    if let Some(body) = map.remove("requestBody") {
+        let content = body.get("content").and_then(Value::as_object).cloned().unwrap_or_default();
+        consumes = content.keys().map(Value::from).collect();
+        let schema = content.values().next().and_then(|c| c.get("schema")).cloned();
+        let mut parameter = object! { "name" => "body", "in" => "body", "schema" => schema };
+        if let Some(required) = body.get("required") {
+            parameter.set(&["required"], required.clone());
+        }
+        parameters.insert(0, parameter);
+    }
+    let mut produces = Value::from(Vec::<Value>::new());
+    if let Some(responses) = map.get_mut("responses").and_then(Value::as_object_mut) {
+        for (_, response) in responses.iter_mut() {
+            let Some(content) = response.make_object().remove("content") else { continue };
+            let content = content.as_object().cloned().unwrap_or_else(Map::new);
+            produces = content.keys().map(Value::from).collect();
+            if let Some(schema) = content.values().next().and_then(|c| c.get("schema")) {
+                response.set(&["schema"], schema.clone());
+            }
+        }
+    }
+    map.insert("consumes", consumes);
+    map.insert("produces", produces);
+    map.insert("schemes", array!["https"]);
+    if !parameters.is_empty() {
+        map.insert("parameters", parameters);
+    }
+}
+
+/// The schema's members stand in the parameter itself.
+fn flatten(parameter: &mut Value) {
+    if let Some(Value::Object(schema)) = parameter.make_object().remove("schema") {
+        parameter.make_object().extend(schema.into_entries());
+    }
+}
