@@ -23,7 +23,7 @@ use storage::{
 };
 
 use super::options::parse_int;
-use crate::{request::Request, resource::Resource};
+use crate::{registry::metadata, request::Request, resource::Resource};
 
 /// The options of a list, a watch or a deletion of a collection.
 pub(super) struct ListOptions {
@@ -203,13 +203,7 @@ pub(super) fn parse_resource_version(text: &str) -> Result<Revision, Status> {
 
 /// A resourceVersion, or the field error for what is none.
 pub(super) fn parse_revision(text: &str) -> Result<Revision, FieldError> {
-    text.parse().map_err(|e: std::num::ParseIntError| {
-        let why = match e.kind() {
-            std::num::IntErrorKind::PosOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        FieldError::invalid("resourceVersion", text, format!("strconv.ParseUint: parsing {text:?}: {why}"))
-    })
+    metadata::parse_version(text).map_err(|why| FieldError::invalid("resourceVersion", text, why))
 }
 
 fn validate(

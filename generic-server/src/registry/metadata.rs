@@ -2,7 +2,7 @@
 
 use machinery::{
     Map, Value,
-    meta::{TimeForm, Timestamp},
+    meta::{TimeForm, Timestamp, go_text},
 };
 
 /// Now, as objects carry it.
@@ -105,4 +105,15 @@ pub(super) fn note_repeated_owners(object: &mut Value, warnings: &mut Vec<String
         repeated.join(", ")
     ));
     object.set(&["metadata", "ownerReferences"], kept);
+}
+/// A resourceVersion as a number, or the error that Go's strconv gives.
+pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
+    let digits = if text.starts_with('+') { "" } else { text };
+    digits.parse().map_err(|e: std::num::ParseIntError| {
+        let why = match e.kind() {
+            std::num::IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        format!("strconv.ParseUint: parsing {}: {why}", go_text::quote(text))
+    })
 }

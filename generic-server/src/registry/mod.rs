@@ -4,7 +4,7 @@ mod codec;
 mod create;
 mod delete;
 mod install;
-mod metadata;
+pub(crate) mod metadata;
 mod update;
 
 use std::sync::{Arc, OnceLock};

@@ -142,10 +142,7 @@ impl Registry {
             return Err(Status::invalid(&self.group_kind(), name, vec![error]));
         }
         if pinned {
-            let asked: u64 = version.parse().map_err(|_| {
-                let error = FieldError::invalid("metadata.resourceVersion", version, "must be an unsigned integer");
-                Status::invalid(&self.group_kind(), name, vec![error])
-            })?;
+            let asked = metadata::parse_version(version).map_err(Status::unknown_error)?;
             if asked != current.revision {
                 return Err(Status::stale(&self.group_resource(), name));
             }
