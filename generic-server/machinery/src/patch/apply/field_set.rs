@@ -44,7 +44,9 @@ impl FieldSet {
         match fields {
             Value::Null => Ok(FieldSet::new()),
             Value::Object(members) => {
-                Ok(FieldSet(if is_canonical(members) { members.clone() } else { canonical(members)? }))
+                // The object as a whole is no field.
+                let as_is = members.get(SELF).is_none() && is_canonical(members);
+                Ok(FieldSet(if as_is { members.clone() } else { canonical(members)? }))
             }
             _ => Err("fieldsV1 is not an object".into()),
         }
@@ -351,6 +353,7 @@ mod tests {
         let check = |text: &str, want: &str| assert_eq!(set(text).to_value(), json(want), "{text}");
         check(r#"{"f:a":{".":{}}}"#, r#"{"f:a":{}}"#);
         check(r#"{".":{},"f:a":{"x:y":{}}}"#, r#"{"f:a":{}}"#);
+        check(r#"{".":{},"f:a":{}}"#, r#"{"f:a":{}}"#);
         check(r#"{"k:{\"b\":1, \"a\":2}":{"f:x":{}}}"#, r#"{"k:{\"a\":2,\"b\":1}":{"f:x":{}}}"#);
         assert!(FieldSet::from_value(&json(r#"{"bad":{}}"#)).is_err());
     }
