@@ -9,13 +9,14 @@ use std::{
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use http::header::WARNING;
 use machinery::{Str, meta::status::Status};
 
 pub use table::{GroupRows, ResourceTable};
 
 use crate::{
     handlers,
-    pipeline::respond::{Response, page_not_found},
+    pipeline::respond::{self, Response, page_not_found},
     registry::Registry,
     request::{Request, Route},
     resource::Resource,
@@ -133,6 +134,22 @@ impl Builder {
     }
 }
 
+/// Serves a row; whatever comes of it, the user of a deprecated version is told so first.
+async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+    let Some(warning) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
+    let wanted = respond::wanted(&request);
+    let answer = handlers::serve(request, entry).await;
+    let mut response = answer.unwrap_or_else(|status| respond::error(&status, wanted));
+    let later: Vec<_> = response.headers().get_all(WARNING).iter().cloned().collect();
+    response.headers_mut().remove(WARNING);
+    let mut response = respond::add_warnings(response, &[warning.to_string()]);
+    let headers = response.headers_mut();
+    later.into_iter().for_each(|warning| {
+        headers.append(WARNING, warning);
+    });
+    Ok(response)
+}
+
 /// What a server makes of a request.
 enum Claim {
     Resource(Arc<Entry>),
@@ -147,7 +164,7 @@ impl GenericServer {
         let mut server = self;
         loop {
             match server.claim(&request) {
-                Some(Claim::Resource(entry)) => return handlers::serve(request, entry).await,
+                Some(Claim::Resource(entry)) => return serve_row(request, entry).await,
                 Some(Claim::Endpoint(endpoint)) => return endpoint.serve(request).await,
                 Some(Claim::NoSuchResource) => return Err(Status::path_not_found()),
                 None => match &server.delegate {

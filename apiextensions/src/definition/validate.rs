@@ -31,9 +31,13 @@ pub(crate) use status::{Approval, approval_of, approval_problem};
 pub(super) fn create(definition: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let names = Definition(definition).asked_names();
-    let name = definition.str_at(&["metadata", "name"]).unwrap_or_default();
-    if name != format!("{}.{}", names.plural, Definition(definition).group()) {
-        errors.push(FieldError::invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group"));
+    let required = format!("{}.{}", names.plural, Definition(definition).group());
+    for key in ["generateName", "name"] {
+        let name = definition.str_at(&["metadata", key]).unwrap_or_default();
+        if !name.is_empty() && name != required {
+            let why = "must be spec.names.plural+\".\"+spec.group";
+            errors.push(FieldError::invalid(format!("metadata.{key}"), name, why));
+        }
     }
     errors.extend(spec(definition, &Rules { known_review_version: true, any_ca_bundle: true }));
     errors.extend(status(definition));
@@ -109,6 +113,13 @@ fn spec(definition: &Value, rules: &Rules) -> Vec<FieldError> {
     }
     if stored != 1 {
         errors.push(FieldError::invalid(versions, shown(), "must have exactly one version marked as storage version"));
+    }
+    // The internal form still has the one version that there was once: the first.
+    if let Some(first) = seen.first().filter(|v| !v.is_empty()) {
+        let problems = names::dns1035_label(first);
+        if !problems.is_empty() {
+            errors.push(FieldError::invalid(at.field("version"), first, problems.join(",")));
+        }
     }
     errors.extend(asked_names(&Definition(definition).asked_names(), &at.field("names")));
     errors.extend(version::common_parts(definition, &parts, &at));

@@ -1,28 +1,42 @@
 //! Conversion between versions.
+//!
+//! What another version does not specify is lost on the way to it, as when the object was sent in that version.
 
 use generic_server::resource::Conversion;
-use machinery::{Str, Value};
+use std::sync::Arc;
+
+use machinery::{
+    Str, Value,
+    schema::{self, Schema},
+};
 
 /// Conversion `None`: versions differ in their apiVersion alone.
 pub(super) struct Rename {
-    served: Str,
-    stored: Str,
+    served: (Str, Arc<Schema>),
+    stored: (Str, Arc<Schema>),
 }
 
 impl Rename {
-    pub(super) fn new(group: &str, served: &str, stored: &str) -> Self {
-        Rename { served: format!("{group}/{served}").into(), stored: format!("{group}/{stored}").into() }
+    /// Between two versions of a group, with their schemas.
+    pub(super) fn new(group: &str, served: (&str, Arc<Schema>), stored: (&str, Arc<Schema>)) -> Self {
+        let named = |(version, schema): (&str, Arc<Schema>)| (format!("{group}/{version}").into(), schema);
+        Rename { served: named(served), stored: named(stored) }
     }
 }
 
 impl Conversion for Rename {
     fn from_storage(&self, mut object: Value) -> Value {
-        object.make_object().insert("apiVersion", &self.served);
+        let (version, schema) = &self.served;
+        object.make_object().insert("apiVersion", version);
+        schema::prune(schema, &mut object);
         object
     }
 
     fn to_storage(&self, mut object: Value) -> Value {
-        object.make_object().insert("apiVersion", &self.stored);
+        let (version, schema) = &self.stored;
+        object.make_object().insert("apiVersion", version);
+        schema::prune(schema, &mut object);
+        schema::apply_defaults(schema, &mut object);
         object
     }
 }

@@ -8,7 +8,7 @@ use generic_server::{
     resource::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
     server::Entry,
 };
-use machinery::{Str, Value, schema::Schema};
+use machinery::{Str, Value};
 
 use super::{columns::Columns, conversion::Rename, strategy::CustomStrategy};
 use crate::definition::{Definition, Names, Version, storage_hash};
@@ -31,7 +31,11 @@ pub(super) fn rows(
     let fields = selectable_fields(definition);
     let row = |version: Version<'_>| {
         let name = version.name();
-        let conversion = (name != stored_version).then(|| Arc::new(Rename::new(&group, &name, &stored_version)) as _);
+        let schema = |version: &str| strategy.schema(version).unwrap_or_default();
+        let conversion = (name != stored_version).then(|| {
+            let (served, stored) = ((&*name, schema(&name)), (&*stored_version, schema(&stored_version)));
+            Arc::new(Rename::new(&group, served, stored)) as _
+        });
         Resource {
             group: group.clone(),
             version: name.clone(),
@@ -45,7 +49,7 @@ pub(super) fn rows(
             verbs: if terminating { TERMINATING } else { Verbs::STANDARD },
             storage_version_hash: Some(storage_hash(&group, &stored_version, &names.kind)),
             subresources: subresources(version, (&group, &name, &names.kind)),
-            schema: strategy.schema(&name).unwrap_or_else(|| Arc::new(Schema::default())),
+            schema: schema(&name),
             built_in: false,
             storage_path: format!("{group}/{plural}").into(),
             storage_version: (group.clone(), stored_version.clone()),

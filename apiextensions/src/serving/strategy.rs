@@ -289,7 +289,7 @@ impl Strategy for CustomStrategy {
             object.make_object().remove("metadata");
             object
         };
-        cx.subresource != "status" && !content(new).semantic_eq(&content(old))
+        cx.subresource != "status" && content(new) != content(old)
     }
 
     fn refuse_create(&self) -> Option<&'static str> {
@@ -311,9 +311,10 @@ fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let bare =
         added.into_iter().filter(|f| !f.contains('/') && !matches!(*f, "orphan" | "foregroundDeletion" | "kubernetes"));
     bare.map(|f| {
+        let path = if f.contains('.') { " including a path (/)" } else { "" };
         format!(
-            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
-             conflicts with other finalizer writers"
+            "metadata.finalizers: {f:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with \
+             other finalizer writers"
         )
     })
     .collect()

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
-    meta::{go_text, status::Status},
+    meta::{field_error::FieldError, go_text, gvk::GroupKind, status::Status},
     schema::{self, builtin},
 };
 
@@ -200,13 +200,15 @@ impl Expected<'_> {
             if kind.is_empty() {
                 return Err(self.unrecognized_custom("Kind", bytes));
             }
-            if api_version.is_empty() {
-                return Err(self.unrecognized_custom("apiVersion", bytes));
-            }
             if api_version != expected {
                 return Err(Status::bad_request(format!(
                     "the API version in the data ({api_version}) does not match the expected API version ({expected})"
                 )));
+            }
+            if kind != self.kind {
+                let name = value.str_at(&["metadata", "name"]).unwrap_or_default();
+                let error = FieldError::invalid("kind", kind.as_str(), format!("must be {}", self.kind));
+                return Err(Status::invalid(&GroupKind::new(self.group, kind.as_str()), name, vec![error]));
             }
         }
         let object = value.make_object();

@@ -43,7 +43,16 @@ impl Paths {
         }
     }
 
-    /// The scale of an object.
+    /// The scale of an object. A custom resource must have the number of replicas.
+    fn scale_of(&self, row: &Resource, object: &Value) -> Result<Value, Status> {
+        let path: Vec<&str> = self.replicas.iter().map(Str::as_str).collect();
+        if !row.built_in && object.at(&path).is_none() {
+            let why = format!("the spec replicas field {:?} does not exist", format!(".{}", path.join(".")));
+            return Err(Status::internal_error(why));
+        }
+        Ok(self.scale(object))
+    }
+
     fn scale(&self, object: &Value) -> Value {
         let at = |path: &[Str]| object.at(&path.iter().map(Str::as_str).collect::<Vec<_>>()).cloned();
         let mut metadata = Value::object();
@@ -80,7 +89,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     if verb == Verb::Get {
         let info = &target.request.info;
         let object = target.registry.get(&info.namespace, &info.name, ReadAt::Latest).await?;
-        let scale = paths.scale(&target.registry.decode(object.bytes())?);
+        let scale = paths.scale_of(&target.entry.row, &target.registry.decode(object.bytes())?)?;
         return Ok(document(StatusCode::OK, &scale, accepted));
     }
     let mut warnings = Vec::new();
@@ -138,18 +147,22 @@ fn is_apply(target: &Target) -> bool {
 
 async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
     let content_type = target.request.header("content-type").unwrap_or("").to_owned();
+    let built_in = target.entry.row.built_in;
     let bytes = body::read_body(&mut target.request).await?;
     let patch =
         machinery::codec::json::decode(&bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")));
     match content_type.split(';').next().unwrap_or("").trim() {
         "application/json-patch+json" => Ok(ScalePatch::Json(patch?)),
         "application/merge-patch+json" => Ok(ScalePatch::Merge(patch?)),
-        "application/strategic-merge-patch+json" => Ok(ScalePatch::Strategic(patch?)),
+        "application/strategic-merge-patch+json" if built_in => Ok(ScalePatch::Strategic(patch?)),
         APPLY => {
             let applied = machinery::codec::yaml::decode(&bytes).map_err(|e| Status::bad_request(e.to_string()))?;
             Ok(ScalePatch::Apply(applied))
         }
-        _ => Err(Status::unsupported_media_type(&["application/json-patch+json", "application/merge-patch+json"])),
+        _ => {
+            let known = ["application/json-patch+json", "application/merge-patch+json", APPLY];
+            Err(Status::unsupported_media_type(if built_in { &known[..2] } else { &known }))
+        }
     }
 }
 
@@ -166,7 +179,7 @@ struct SetReplicas<'a> {
 impl Change for SetReplicas<'_> {
     async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         let Some(current) = current else { return Ok(None) };
-        let mut before = self.paths.scale(current);
+        let mut before = self.paths.scale_of(self.row, current)?;
         self.fields.show(current, &mut before);
         let scale = match &self.change {
             NewScale::Patch(ScalePatch::Apply(config)) => self.conformed(self.fields.apply(&before, config)?)?,
@@ -180,7 +193,8 @@ impl Change for SetReplicas<'_> {
             }
         };
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
+        // Custom resources say in their own words what is wrong with them.
+        if replicas < 0 && self.row.built_in {
             let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
             return Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), self.name, vec![error]));
         }

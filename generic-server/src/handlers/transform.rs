@@ -256,7 +256,8 @@ impl View {
         let mut value = object! { "resourceVersion" => meta.revision.to_string() };
         let object = value.make_object();
         // Custom resources' lists always carry the member.
-        if !meta.continuation.is_empty() || !self.entry.row.built_in {
+        let whole = matches!(self.accepted.form, Form::Whole | Form::Aggregated);
+        if !meta.continuation.is_empty() || (whole && !self.entry.row.built_in) {
             object.insert("continue", meta.continuation.as_str());
         }
         if let Some(remaining) = meta.remaining {

@@ -172,7 +172,7 @@ impl Frames {
             if let Ok((typed, _)) = schema::decode(&row.schema, object.clone()) {
                 return typed;
             }
-        } else if !row.built_in {
+        } else if !row.built_in && !initial_events_end {
             object.set(&["metadata", "creationTimestamp"], Value::Null);
         }
         object

@@ -29,7 +29,6 @@ use crate::{
     auth::{Authorizer, User},
     body::Body,
     metrics::Metrics,
-    negotiate::{Accepted, Offer, negotiate},
     request::{Query, Request, strict_percent_decode},
     serve::Lifecycle,
     server::GenericServer,
@@ -88,7 +87,7 @@ impl Pipeline {
     }
 
     async fn answer(self: Arc<Self>, request: Request, received: Instant) -> http::Response<Body> {
-        let wanted = wanted(&request);
+        let wanted = respond::wanted(&request);
         let label = self.metrics.start(&request);
         let audit_id = request.audit_id.clone();
         let origin = request.header("origin").map(str::to_owned);
@@ -143,10 +142,4 @@ fn audit_id(headers: &http::HeaderMap) -> Str {
 fn anonymous() -> Arc<User> {
     static ANONYMOUS: std::sync::LazyLock<Arc<User>> = std::sync::LazyLock::new(|| Arc::new(User::anonymous()));
     ANONYMOUS.clone()
-}
-
-/// The encoding in which the client would like to hear of errors.
-fn wanted(request: &Request) -> Accepted {
-    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
-    negotiate(request.header("accept"), pretty, request.header("user-agent"), &Offer::OBJECTS).unwrap_or(Accepted::JSON)
 }

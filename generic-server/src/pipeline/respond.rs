@@ -87,6 +87,12 @@ pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
     response
 }
 
+/// The encoding in which the client would like to hear of errors.
+pub fn wanted(request: &Request) -> Accepted {
+    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
+    negotiate(request.header("accept"), pretty, request.header("user-agent"), &Offer::OBJECTS).unwrap_or(Accepted::JSON)
+}
+
 /// The Content-Type of what was agreed on.
 pub fn content_type(accepted: Accepted) -> &'static str {
     match (accepted.media, accepted.form) {

@@ -188,6 +188,9 @@ impl Registry {
         let now = Timestamp::now();
         let before = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
         if metadata::is_deleting(object) && before.is_none_or(|before| grace >= before) {
+            if before.is_none() {
+                metadata::metadata_mut(object).insert("deletionGracePeriodSeconds", 0); // marked by a rule of its own
+            }
             return;
         }
         let generation = metadata::generation(object);

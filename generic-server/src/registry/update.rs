@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use machinery::{
     Value,
-    meta::{Meta, field_error::FieldError, status::Status, validation},
+    meta::{Meta, field_error::FieldError, gvk::GroupKind, status::Status, validation},
     value::Path,
 };
 use storage::{Error as StoreError, Expect, KeyValue};
@@ -137,9 +137,11 @@ impl Registry {
     fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<bool, Status> {
         let version = metadata::text(new, "resourceVersion");
         let pinned = !matches!(version, "" | "0");
-        if !pinned && !self.row.strategy.allow_unconditional_update() {
+        // A scale without a version goes by the object's own.
+        if !pinned && write.subresource != "scale" && !self.row.strategy.allow_unconditional_update() {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            return Err(Status::invalid(&self.group_kind(), name, vec![error]));
+            let resource = GroupKind::new(self.row.group.clone(), self.row.plural.clone());
+            return Err(Status::invalid(&resource, name, vec![error]));
         }
         if pinned {
             let asked = metadata::parse_version(version).map_err(Status::unknown_error)?;
@@ -148,7 +150,7 @@ impl Registry {
             }
         }
         let (uid, old_uid) = (metadata::text(new, "uid"), metadata::text(&current.value, "uid"));
-        if write.subresource.is_empty() && !uid.is_empty() && uid != old_uid && !pinned {
+        if write.subresource.is_empty() && !uid.is_empty() && uid != old_uid && !(pinned && self.row.built_in) {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
                  UID in precondition: {uid}, UID in object meta: {old_uid}",
@@ -183,13 +185,11 @@ impl Registry {
     async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
-        if self.row.built_in {
-            // Upstream's built-in kinds look at the metadata once more, and both findings reach the client.
-            let path = Path::ROOT.field("metadata");
-            errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
-            if strategy.knows_standard_finalizers() {
-                errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
-            }
+        // Upstream's kinds look at the metadata once more, and both findings reach the client.
+        let path = Path::ROOT.field("metadata");
+        errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
+        if self.row.built_in && strategy.knows_standard_finalizers() {
+            errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
         }
         errors.extend(match write.subresource {
             "status" => strategy.validate_status_update(&write.context(), new, old),

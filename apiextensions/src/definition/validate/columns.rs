@@ -36,7 +36,7 @@ fn column(column: &Value, at: &Path<'_>) -> Vec<FieldError> {
         let why = format!("must be one of {}", FORMATS.join(","));
         errors.push(FieldError::invalid(at.field("format"), format, why));
     }
-    let at = at.field("jsonPath");
+    let at = at.field("JSONPath");
     match text(column, "jsonPath") {
         "" => errors.push(FieldError::required(at, "")),
         path => errors.extend(simple_path(path, &at)),

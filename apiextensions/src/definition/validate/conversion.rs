@@ -121,10 +121,10 @@ fn service_errors(service: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let text = |key: &str| service.str_at(&[key]).unwrap_or_default();
     let mut errors = Vec::new();
     if text("name").is_empty() {
-        errors.push(FieldError::required(at.field("name"), "service name is required"));
+        errors.push(FieldError::required(at.field("name"), ""));
     }
     if text("namespace").is_empty() {
-        errors.push(FieldError::required(at.field("namespace"), "service namespace is required"));
+        errors.push(FieldError::required(at.field("namespace"), ""));
     }
     let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
     let problems = names::port_number(port);

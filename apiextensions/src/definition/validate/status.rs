@@ -24,6 +24,12 @@ pub(super) fn stored_versions(definition: &Value) -> Vec<FieldError> {
     if stored.is_empty() {
         return vec![FieldError::invalid(at, Value::Null, "must have at least one stored version")];
     }
+    let shown: Value = stored.iter().map(Value::from).collect();
+    let storage = Definition(definition).versions().filter(|v| v.is_storage()).map(|v| v.name());
+    let mut errors: Vec<FieldError> = storage
+        .filter(|version| !stored.contains(version))
+        .map(|version| FieldError::invalid(at, &shown, format!("must have the storage version {version}")))
+        .collect();
     let names: Vec<Str> = Definition(definition).versions().map(|v| v.name()).collect();
     let missing = stored.iter().enumerate().filter(|(_, v)| !names.contains(v));
     let why = |v: &str| {
@@ -32,7 +38,8 @@ pub(super) fn stored_versions(definition: &Value) -> Vec<FieldError> {
              storage migration ensures no data remains persisted in {v} and removes {v} from status.storedVersions"
         )
     };
-    missing.map(|(i, v)| FieldError::invalid(at.index(i), v, why(v))).collect()
+    errors.extend(missing.map(|(i, v)| FieldError::invalid(at.index(i), v, why(v))));
+    errors
 }
 
 /// Whether a CRD of a protected group was approved.

@@ -16,10 +16,10 @@ pub(super) fn deprecation(version: Version<'_>, at: &Path<'_>) -> Vec<FieldError
     let mut problems = Vec::new();
     if version.is_deprecated() {
         if warning.len() > 256 {
-            problems.push("must be <= 256 bytes".to_owned());
+            problems.push("must be <= 256 characters long".to_owned());
         }
         if warning.is_empty() {
-            problems.push("must not be empty".to_owned());
+            problems.push("must not be an empty string".to_owned());
         }
         if let Some((i, _)) = warning.char_indices().find(|(_, c)| !go_text::is_print(*c)) {
             problems.push(format!(
