@@ -66,15 +66,6 @@ impl Target {
 
 /// Answers a request for a resource that has a row.
 pub async fn serve(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
-    let deprecation = entry.row.deprecation.clone();
-    let answer = answer(request, entry).await;
-    match deprecation {
-        None => answer,
-        Some(text) => answer.map(|response| add_warnings(response, &[text.to_string()])),
-    }
-}
-
-async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
     if entry.row.built_in {
         check_route(&request, &entry)?;
     } else if let Some(answer) = custom::check_route(&request, &entry)? {
