@@ -30,7 +30,7 @@ pub use body::{conform, read_body, read_object};
 pub(crate) use create::{check_name, check_namespace};
 
 use crate::{
-    pipeline::respond::{Response, add_warnings},
+    pipeline::respond::Response,
     registry::{Registry, Written},
     request::{Request, Route},
     resource::{SubresourceKind, Verb},
