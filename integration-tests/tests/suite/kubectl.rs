@@ -83,3 +83,23 @@ fn kubectl_works_with_custom_resources() {
     server.kubectl(&["delete", "crd", "widgets.example.com", "--timeout=20s"]);
     assert_eq!(server.request("GET", "/apis/example.com/v1/widgets", None).status, 404);
 }
+
+#[test]
+fn kubectl_applies_and_explains() {
+    let server = Server::start();
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\ndata: {colour: blue}\n";
+    contains(&server.kubectl_with(&["apply", "-f", "-"], manifest), &["configmap/app created"]);
+    contains(&server.kubectl_with(&["apply", "-f", "-"], manifest), &["configmap/app unchanged"]);
+    let changed = manifest.replace("blue", "green");
+    contains(&server.kubectl_with(&["apply", "-f", "-"], &changed), &["configmap/app configured"]);
+    let applied = server.kubectl_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifest);
+    contains(&applied, &["configmap/app serverside-applied"]);
+    assert_eq!(server.kubectl(&["get", "configmap", "app", "-o", "jsonpath={.data.colour}"]), "blue");
+    let misspelt = server.try_kubectl(&["apply", "-f", "-"], &manifest.replace("data:", "dada:"));
+    contains(&String::from_utf8_lossy(&misspelt.stderr), &["unknown field \"dada\""]);
+
+    contains(&server.kubectl(&["explain", "pods.spec.containers"]), &["FIELD: containers <[]Container>", "image"]);
+    contains(&server.kubectl(&["explain", "deployment", "--recursive"]), &["GROUP:      apps", "replicas"]);
+    server.kubectl(&["create", "deployment", "web", "--image=nginx"]);
+    contains(&server.kubectl(&["get", "deployments"]), &["READY", "UP-TO-DATE", "0/1"]);
+}
