@@ -95,7 +95,7 @@ fn kubectl_applies_and_explains() {
     let applied = server.kubectl_with(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifest);
     contains(&applied, &["configmap/app serverside-applied"]);
     assert_eq!(server.kubectl(&["get", "configmap", "app", "-o", "jsonpath={.data.colour}"]), "blue");
-    let misspelt = server.try_kubectl(&["apply", "-f", "-"], &manifest.replace("data:", "dada:"));
+    let misspelt = server.try_kubectl(&["apply", "-f", "-"], &manifest.replace("\ndata:", "\ndada:"));
     contains(&String::from_utf8_lossy(&misspelt.stderr), &["unknown field \"dada\""]);
 
     contains(&server.kubectl(&["explain", "pods.spec.containers"]), &["FIELD: containers <[]Container>", "image"]);
