@@ -6,6 +6,7 @@ mod defaults;
 mod namespaces;
 mod row;
 mod strategy;
+mod validation;
 
 mod printer;
 

@@ -5,12 +5,18 @@ use std::sync::{Arc, OnceLock};
 use generic_server::resource::{Strategy, WriteContext};
 use machinery::{
     Value,
-    meta::names::{self, NameRule},
+    meta::{
+        field_error::FieldError,
+        names::{self, NameRule},
+    },
     object,
     schema::{Schema, decode},
 };
 
-use crate::core::pods;
+use crate::{
+    core::pods,
+    validation::{Errors, Field},
+};
 
 /// What a kind's strategy says.
 #[derive(Clone, Copy)]
@@ -39,6 +45,14 @@ pub(crate) struct Rules {
     pub(crate) update: fn(&WriteContext<'_>, &mut Value, &Value),
     /// Brings an update of the status into line, once all but metadata and status are the old object's.
     pub(crate) status_update: fn(&WriteContext<'_>, &mut Value, &Value),
+    /// What is wrong with an object, beyond its metadata. It runs on updates too, unless the kind has `validate_update`.
+    pub(crate) validate: fn(&WriteContext<'_>, &Field<'_>, &mut Errors),
+    /// What is wrong with an update (new, old). A kind that has this calls its `validate` itself, where upstream does.
+    pub(crate) validate_update: Option<fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors)>,
+    /// What is wrong with an update of the status (new, old).
+    pub(crate) validate_status: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
+    /// Warnings for the author of an object, given the old one if it is an update.
+    pub(crate) warn: fn(&Value, Option<&Value>) -> Vec<String>,
     /// Seconds that a deleted object lives on, given what the request asked for.
     pub(crate) grace: fn(&Value, Option<i64>) -> Option<i64>,
     /// Whether an object in deletion may go once it has no finalizers.
@@ -72,6 +86,10 @@ impl Rules {
         create: |_, _| {},
         update: |_, _, _| {},
         status_update: |_, _, _| {},
+        validate: |_, _, _| {},
+        validate_update: None,
+        validate_status: |_, _, _, _| {},
+        warn: |_, _| Vec::new(),
         grace: |_, _| None,
         may_finish: |_| true,
         deleting: |_| {},
@@ -133,6 +151,21 @@ impl Rules {
         self
     }
 
+    /// With rules that an object must follow.
+    pub(crate) const fn validate(mut self, rule: fn(&WriteContext<'_>, &Field<'_>, &mut Errors)) -> Self {
+        self.validate = rule;
+        self
+    }
+
+    /// With rules that an update must follow.
+    pub(crate) const fn validate_update(
+        mut self,
+        rule: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
+    ) -> Self {
+        self.validate_update = Some(rule);
+        self
+    }
+
     /// With members that updates may not change.
     pub(crate) const fn update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
         self.update = rule;
@@ -183,6 +216,36 @@ impl Strategy for Kind {
         }
         self.drop_disabled(object, None);
         (self.rules.create)(cx, object);
+    }
+
+    fn validate(&self, cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        (self.rules.validate)(cx, &Field::root(object), &mut errors);
+        errors.into_vec()
+    }
+
+    fn validate_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        let (new, old) = (Field::root(new), Field::root(old));
+        let mut errors = Errors::default();
+        match self.rules.validate_update {
+            Some(rule) => rule(cx, &new, &old, &mut errors),
+            None => (self.rules.validate)(cx, &new, &mut errors),
+        }
+        errors.into_vec()
+    }
+
+    fn validate_status_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        (self.rules.validate_status)(cx, &Field::root(new), &Field::root(old), &mut errors);
+        errors.into_vec()
+    }
+
+    fn warnings_on_create(&self, object: &Value) -> Vec<String> {
+        (self.rules.warn)(object, None)
+    }
+
+    fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
+        (self.rules.warn)(new, Some(old))
     }
 
     fn prepare_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {

@@ -1,13 +1,13 @@
 //! The core group: `v1`.
 
 pub(crate) mod claims;
+mod config;
 mod controllers;
 mod limits;
 mod namespaces;
 mod nodes;
 pub(crate) mod pods;
 pub(crate) mod printers;
-mod secrets;
 mod services;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
@@ -25,7 +25,10 @@ pub(crate) fn resources() -> Vec<Resource> {
             .short(&["cs"])
             .only(Verbs::of(&[Verb::Get, Verb::List]))
             .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
-        V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=").table(printers::CONFIG_MAPS).short(&["cm"]),
+        V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=")
+            .table(printers::CONFIG_MAPS)
+            .strategy(config::CONFIG_MAPS)
+            .short(&["cm"]),
         V1.namespaced("endpoints", "Endpoints", "fWeeMqaN/OA=")
             .table(printers::ENDPOINTS)
             .strategy(services::ENDPOINTS)
@@ -99,11 +102,11 @@ pub(crate) fn resources() -> Vec<Resource> {
             .status(),
         V1.namespaced("secrets", "Secret", "S6u1pOWzb84=")
             .table(printers::SECRETS)
-            .strategy(secrets::SECRETS)
+            .strategy(config::SECRETS)
             .fields(Unsupported, [Field::new("type")]),
         V1.namespaced("serviceaccounts", "ServiceAccount", "pbx9ZvyFpBE=")
             .table(printers::SERVICE_ACCOUNTS)
-            .strategy(secrets::SERVICE_ACCOUNTS)
+            .strategy(config::SERVICE_ACCOUNTS)
             .short(&["sa"])
             .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
         V1.namespaced("services", "Service", "0/CO1lhkEBI=")

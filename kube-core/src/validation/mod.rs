@@ -1,0 +1,13 @@
+//! What is wrong with an object of a kind: the vocabulary in which the rules of kinds are written.
+//!
+//! A rule is a function of a [`Field`] (a value and where it stands) and of [`Errors`] (what was found so far). Rules run on
+//! the storage version, defaulted, after the rules of metadata; the order of the findings is the order in which clients see
+//! them, and upstream's. Walking costs no allocation; text is made only for an error.
+
+#![allow(dead_code, reason = "the vocabulary is whole before every kind uses it")]
+
+mod errors;
+mod field;
+
+pub(crate) use errors::Errors;
+pub(crate) use field::Field;
