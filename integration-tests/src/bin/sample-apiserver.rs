@@ -1,6 +1,6 @@
 //! A small aggregated API server: one group with one resource, over HTTPS.
 //!
-//! `sample-apiserver CERT KEY` listens on a free port, prints it, and answers `/apis/sample.test/v1`: discovery, a list,
+//! `sample-apiserver CERT KEY [PORT]` listens on that port or a free one, prints it, and answers `/apis/sample.test/v1`: discovery, a list,
 //! `echo` (who the front proxy says is asking), `stream` (a body in two parts, the second one a second later) and
 //! `upgrade` (an echo over a switched protocol).
 
@@ -37,7 +37,8 @@ async fn main() {
         .with_single_cert(chain, key)
         .expect("certificate and key fit");
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let port = arguments.next().map_or(0, |port| port.parse().expect("a port"));
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
     println!("{}", listener.local_addr().expect("bound").port());
     loop {
         let (tcp, _) = listener.accept().await.expect("accepts");

@@ -4,4 +4,5 @@ mod aggregation;
 mod bad_input;
 mod durability;
 mod kubectl;
+mod readme;
 mod workspace;
