@@ -121,6 +121,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         } else {
             config.requests.timeout
         },
+        compress: config.features.is_on("APIResponseCompression"),
         metrics,
         lifecycle,
     };

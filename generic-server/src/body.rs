@@ -1,5 +1,7 @@
 //! The response body: whole, in chunks made as the client takes them, or a stream without an end.
 
+mod gzip;
+
 use std::{
     fmt,
     pin::Pin,
@@ -30,6 +32,7 @@ enum Kind {
     Empty,
     Full(Bytes),
     Pieces(Joined),
+    Gzip(Box<gzip::Gzip>),
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
 }
 
@@ -64,6 +67,17 @@ impl Body {
     {
         let stream = futures_util::StreamExt::map(stream, |item| item.map_err(Into::into));
         Self(Kind::Pieces(Joined::new(Source::Stream(Box::pin(stream)), None)))
+    }
+
+    /// This body, compressed as it is taken. One that another server sends stays as it is.
+    #[must_use]
+    pub fn gzip(self) -> Self {
+        let source = match self.0 {
+            Kind::Full(bytes) => Joined::new(Source::Chunks(Box::new(std::iter::once(bytes))), None),
+            Kind::Pieces(pieces) => pieces,
+            kind => return Self(kind),
+        };
+        Self(Kind::Gzip(Box::new(gzip::Gzip::new(source))))
     }
 
     /// Another body as it is, trailers included (what a proxied server answers).
@@ -120,6 +134,7 @@ impl http_body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Kind::Pieces(pieces) => pieces.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
+            Kind::Gzip(body) => body.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
             Kind::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -129,6 +144,7 @@ impl http_body::Body for Body {
             Kind::Empty => true,
             Kind::Full(_) => false,
             Kind::Pieces(pieces) => pieces.is_done(),
+            Kind::Gzip(body) => body.is_done(),
             Kind::Other(body) => body.is_end_stream(),
         }
     }
@@ -138,6 +154,7 @@ impl http_body::Body for Body {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Kind::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Kind::Gzip(_) => SizeHint::default(),
             Kind::Other(body) => body.size_hint(),
         }
     }

@@ -4,6 +4,7 @@
 
 pub mod authenticate;
 mod authorize;
+mod compress;
 mod cors;
 mod deadline;
 mod impersonate;
@@ -47,6 +48,8 @@ pub struct Pipeline {
     pub cors: Option<Cors>,
     /// How long a request may take that is no watch and no stream.
     pub request_timeout: Duration,
+    /// Whether large answers are compressed for clients that take gzip.
+    pub compress: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// When all of this ends.
@@ -91,6 +94,7 @@ impl Pipeline {
         let label = self.metrics.start(&request);
         let audit_id = request.audit_id.clone();
         let origin = request.header("origin").map(str::to_owned);
+        let compress = self.compress && compress::allowed(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
         let outcome = panic::catch(pin!(self.clone().steps(request))).await;
@@ -106,6 +110,9 @@ impl Pipeline {
                 response
             }
         };
+        if compress {
+            response = compress::compress(response);
+        }
         let headers = response.headers_mut();
         if let Ok(value) = HeaderValue::from_str(&audit_id) {
             headers.insert(AUDIT_ID, value);
