@@ -6,23 +6,26 @@ use anyhow::{Context as _, Result};
 use generic_server::{
     admission::{self, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
-    health::{CachesFilled, Health, NotShuttingDown, StoreAnswers},
+    health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, StoreAnswers},
     index::{Index, NothingHere, Version},
-    metrics::{Metrics, MetricsEndpoint},
+    metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
     pipeline::{Authentication, Cors, Pipeline},
-    registry::{Backing, Registry},
+    registry::{Backing, Registry, Settings},
     serve::Lifecycle,
-    tasks::Tasks,
+    tasks::{Task, Tasks},
 };
 use machinery::{Str, codec::json};
-use storage::{Store, embedded, etcd};
+use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 
 use crate::{
     VERSION,
     config::{AuthorizationMode, Config},
     pki::Pki,
 };
+
+/// How often the encryption file is looked at, when it is followed (upstream: the same).
+const RELOAD_EVERY: Duration = Duration::from_secs(60);
 
 /// The chain, ready to serve, and what must be ended with it.
 pub struct Chain {
@@ -38,8 +41,14 @@ pub struct Chain {
 pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> Result<Chain> {
     let store = open_store(config).await?;
     let admission = Arc::new(admission::Chain::default());
-    let backing =
-        Backing { store: store.clone(), root: config.storage.prefix.as_str().into(), admission: admission.clone() };
+    let encryption = open_encryption(config).await?;
+    let backing = Backing {
+        store: store.clone(),
+        encryption: encryption.clone(),
+        root: config.storage.prefix.as_str().into(),
+        admission: admission.clone(),
+        settings: settings(config),
+    };
 
     let authorizer = authorizer(config);
     let extensions = apiextensions::build(&backing);
@@ -72,20 +81,29 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         address,
     });
     let openapi = OpenApi::new(
-        vec![aggregator.table.clone(), core.table.clone(), extensions.table],
+        vec![aggregator.table.clone(), core.table.clone(), extensions.table.clone()],
         published(extensions.definitions.clone()),
     );
-    let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).collect();
-    let tasks = Tasks::start(tasks).context("tasks")?;
     let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
     caches.extend([&extensions.definitions, &aggregator.registry].map(|r| r.cache().clone()));
     let metrics = Metrics::new();
+    let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
+    let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables);
+    let own = [
+        storage_metrics.task(config.storage.count_period, config.storage.size_period),
+        storage_readiness(caches.clone(), config.storage.initialization_timeout),
+    ];
+    let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).chain(own).collect();
+    let tasks = Tasks::start(tasks).context("tasks")?;
     let index = Arc::new(Index::default());
-    let store_check = Arc::new(StoreAnswers(store.clone()));
+    let store_check = Arc::new(StoreAnswers(store.clone(), config.storage.health_timeout));
     let livez = || Health::new("livez").with("etcd", store_check.clone()).tasks(tasks.clone());
-    let healthz = Health::new("healthz").with("etcd", store_check.clone()).tasks(tasks.clone());
-    let readyz = Health::new("readyz")
+    let kms = kms_checks(config, encryption.as_ref());
+    let with_kms = |health: Health| kms.iter().fold(health, |health, (name, check)| health.with(name, check.clone()));
+    let healthz = with_kms(Health::new("healthz")).with("etcd", store_check.clone()).tasks(tasks.clone());
+    let readyz = with_kms(Health::new("readyz"))
         .with("etcd", store_check.clone())
+        .with("etcd-readiness", Arc::new(StoreAnswers(store.clone(), config.storage.ready_timeout)))
         .with("informer-sync", Arc::new(CachesFilled(caches)))
         .tasks(tasks.clone())
         .last("shutdown", Arc::new(NotShuttingDown(lifecycle.clone())));
@@ -136,6 +154,8 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
             identity: remote.certificate.as_ref().map(|files| (files.certificate.clone(), files.key.clone())),
             prefix: config.storage.prefix.clone(),
             compaction_interval: config.storage.compaction_interval,
+            lease_reuse: config.storage.lease_reuse,
+            health_timeout: config.storage.health_timeout.max(config.storage.ready_timeout),
             ..etcd::EtcdOptions::default()
         };
         return Ok(etcd::Etcd::connect(options).await.context("cannot reach etcd")?);
@@ -145,6 +165,57 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
         embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
     Ok(embedded::Embedded::open(&dir, options)
         .with_context(|| format!("cannot open the store in {}", dir.display()))?)
+}
+
+/// Reads how values are encrypted. KMS plugins that are not there in a moment are waited for by readyz.
+async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
+    let Some(options) = &config.storage.encryption else { return Ok(None) };
+    let encryption = Encryption::load(&options.file).map_err(anyhow::Error::msg)?;
+    if let Err(error) = encryption.wait_until_well(Duration::from_secs(3)).await {
+        tracing::warn!(error, "starting without a KMS provider");
+    }
+    if options.reload {
+        encryption.reload_automatically(RELOAD_EVERY);
+    }
+    Ok(Some(encryption))
+}
+
+/// One check a KMS provider; one for all if they may change.
+fn kms_checks(config: &Config, encryption: Option<&Arc<Encryption>>) -> Vec<(String, Arc<dyn Check>)> {
+    let Some(encryption) = encryption else { return Vec::new() };
+    let check = |at| Arc::new(KmsProvider(encryption.clone(), at)) as Arc<dyn Check>;
+    if config.storage.encryption.as_ref().is_some_and(|options| options.reload) {
+        return vec![("kms-providers".to_owned(), check(None))];
+    }
+    (0..encryption.kms_health().len()).map(|at| (format!("kms-provider-{at}"), check(Some(at)))).collect()
+}
+
+/// What flags say of all stored resources.
+fn settings(config: &Config) -> Settings {
+    Settings {
+        event_ttl: config.storage.event_ttl,
+        min_watch_timeout: config.requests.min_watch_timeout,
+        delete_collection_workers: usize::try_from(config.requests.delete_collection_workers).unwrap_or(usize::MAX),
+    }
+}
+
+/// Is done when the caches are filled, or have had their time (`--storage-initialization-timeout`).
+fn storage_readiness(caches: Vec<Arc<Cache>>, patience: Duration) -> Task {
+    Task::new("storage-readiness", move |_| {
+        let caches = caches.clone();
+        async move {
+            let all = async {
+                for cache in &caches {
+                    // A cache that was stopped has nothing to wait for.
+                    let _ = cache.ready().await;
+                }
+            };
+            if tokio::time::timeout(patience, all).await.is_err() {
+                tracing::warn!("some watch caches are not filled yet, going on without them");
+            }
+            Ok(())
+        }
+    })
 }
 
 /// Finds the schemas of custom resources where they were written: in their definitions.

@@ -1,6 +1,6 @@
 //! `/healthz`, `/livez`, `/readyz`: checks in a list, and each of them alone.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::StatusCode;
@@ -144,13 +144,29 @@ impl Check for NotShuttingDown {
     }
 }
 
-/// The store answers.
-pub struct StoreAnswers(pub Arc<dyn storage::Store>);
+/// The store answers, within this time.
+pub struct StoreAnswers(pub Arc<dyn storage::Store>, pub Duration);
 
 #[async_trait]
 impl Check for StoreAnswers {
     async fn check(&self) -> Result<(), String> {
-        self.0.health().await.map_err(|e| e.to_string())
+        let answer = tokio::time::timeout(self.1, self.0.health()).await;
+        answer.map_err(|_| format!("the store did not answer in {:?}", self.1))?.map_err(|e| e.to_string())
+    }
+}
+
+/// A KMS provider of the encryption at rest is well, by its position; `None`: all are.
+pub struct KmsProvider(pub Arc<storage::encrypt::Encryption>, pub Option<usize>);
+
+#[async_trait]
+impl Check for KmsProvider {
+    async fn check(&self) -> Result<(), String> {
+        let health = self.0.kms_health();
+        let failed = |(name, health): (String, Result<(), String>)| health.err().map(|why| format!("{name}: {why}"));
+        let wanted = |at: &usize| self.1.is_none_or(|wanted| wanted == *at);
+        let failed: Vec<String> =
+            health.into_iter().enumerate().filter(|(at, _)| wanted(at)).filter_map(|(_, kms)| failed(kms)).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
     }
 }
 

@@ -1,11 +1,15 @@
 //! What is counted, under upstream's names.
 
+mod storage;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::StatusCode;
 use machinery::meta::status::Status;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+
+pub use storage::StorageMetrics;
 
 use crate::{
     pipeline::respond::{self, Response},

@@ -19,38 +19,69 @@ pub struct Server {
     child: Option<Child>,
     dir: TempDir,
     port: u16,
+    data: PathBuf,
+    arguments: Vec<String>,
 }
 
 impl Server {
     /// Starts a fresh server and waits until it says that it is ready.
     pub fn start() -> Self {
-        let dir = tempfile::tempdir().expect("a folder");
-        std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
-            .expect("written");
-        let mut server = Server { child: None, dir, port: free_port() };
+        let mut server = Self::prepare();
         server.run();
         server
     }
 
+    /// A server that is not started yet: [`Server::run`] does.
+    pub fn prepare() -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
+            .expect("written");
+        let data = dir.path().join("data");
+        Server { child: None, dir, port: free_port(), data, arguments: Vec::new() }
+    }
+
+    /// Sets what is on the command line beside what all servers have, from the next start on.
+    pub fn set_arguments(&mut self, arguments: &[&str]) {
+        self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    }
+
+    /// Puts the data folder elsewhere.
+    pub fn set_data(&mut self, data: PathBuf) {
+        self.data = data;
+    }
+
     /// Starts the process on the folder there is.
     pub fn run(&mut self) {
-        let log = File::create(self.log_path()).expect("a log");
-        let child = Command::new(binary())
-            .args(["--bind-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC"])
-            .arg(format!("--secure-port={}", self.port))
-            .arg(format!("--data-dir={}", self.data().display()))
-            .arg(format!("--token-auth-file={}", self.dir.path().join("tokens.csv").display()))
-            .stdout(log.try_clone().expect("a handle"))
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
-        self.child = Some(child);
+        self.spawn();
         let since = Instant::now();
         while !self.log().lines().any(|line| line == "ready") {
             let ended = self.child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_some());
             assert!(!ended && since.elapsed() < Duration::from_secs(60), "not ready:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Starts a process that is expected to refuse to run, and gives what it says.
+    pub fn run_in_vain(&mut self) -> String {
+        self.spawn();
+        let status = self.child.take().expect("just started").wait().expect("waited for");
+        assert!(!status.success(), "{}", self.log());
+        self.log()
+    }
+
+    fn spawn(&mut self) {
+        let log = File::create(self.log_path()).expect("a log");
+        let child = Command::new(binary())
+            .args(["--bind-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC"])
+            .arg(format!("--secure-port={}", self.port))
+            .arg(format!("--data-dir={}", self.data().display()))
+            .arg(format!("--token-auth-file={}", self.dir.path().join("tokens.csv").display()))
+            .args(&self.arguments)
+            .stdout(log.try_clone().expect("a handle"))
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        self.child = Some(child);
     }
 
     /// Ends the process at once, as a power cut would.
@@ -68,7 +99,7 @@ impl Server {
 
     /// Its data folder.
     pub fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
+        self.data.clone()
     }
 
     /// The folder that goes away with it.

@@ -62,7 +62,7 @@ pub(crate) struct Rules {
     /// A DELETE that is done at once answers the object.
     pub(crate) returns_deleted: bool,
     /// Seconds after which an object is forgotten.
-    pub(crate) ttl: fn(&Value) -> Option<u64>,
+    pub(crate) expires: bool,
 }
 
 /// Where most kinds have the spec of their pods.
@@ -94,7 +94,7 @@ impl Rules {
         may_finish: |_| true,
         deleting: |_| {},
         returns_deleted: false,
-        ttl: |_| None,
+        expires: false,
     };
     /// A kind with a status.
     pub(crate) const STATUS: Rules = Rules { status: true, ..Rules::PLAIN };
@@ -302,8 +302,8 @@ impl Strategy for Kind {
         self.rules.returns_deleted
     }
 
-    fn ttl_seconds(&self, object: &Value) -> Option<u64> {
-        (self.rules.ttl)(object)
+    fn expires(&self) -> bool {
+        self.rules.expires
     }
 
     fn orphans_by_default(&self) -> bool {

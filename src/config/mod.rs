@@ -24,7 +24,7 @@ pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
 pub use serving::Serving;
-pub use storage::{Etcd, Storage};
+pub use storage::{Encryption, Etcd, Storage};
 
 use crate::flags::Parsed;
 

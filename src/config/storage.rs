@@ -20,6 +20,27 @@ pub struct Storage {
     pub event_ttl: Duration,
     /// `--lease-reuse-duration-seconds`.
     pub lease_reuse: Duration,
+    /// `--etcd-healthcheck-timeout`.
+    pub health_timeout: Duration,
+    /// `--etcd-readycheck-timeout`.
+    pub ready_timeout: Duration,
+    /// `--storage-initialization-timeout`.
+    pub initialization_timeout: Duration,
+    /// `--etcd-count-metric-poll-period`; zero: never.
+    pub count_period: Duration,
+    /// `--etcd-db-metric-poll-interval`; zero: never.
+    pub size_period: Duration,
+    /// How values are encrypted.
+    pub encryption: Option<Encryption>,
+}
+
+/// Encryption at rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// `--encryption-provider-config`.
+    pub file: PathBuf,
+    /// `--encryption-provider-config-automatic-reload`.
+    pub reload: bool,
 }
 
 /// How etcd is reached.
@@ -47,9 +68,11 @@ impl Storage {
             );
         }
         check_overrides(flags, findings);
-        if !flags.text("encryption-provider-config").is_empty() {
-            // Going on would write in the clear what the operator wants encrypted.
-            findings.error("--encryption-provider-config: encryption at rest is not part of this version");
+        let reload = flags.bool("encryption-provider-config-automatic-reload");
+        let encryption = findings.file(flags, "encryption-provider-config").map(|file| Encryption { file, reload });
+        if reload && encryption.is_none() {
+            findings
+                .error("--encryption-provider-config-automatic-reload must be set with --encryption-provider-config");
         }
         let media_type = flags.text("storage-media-type");
         let known = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", ""];
@@ -71,6 +94,12 @@ impl Storage {
             compaction_interval: findings.duration(flags, "etcd-compaction-interval"),
             event_ttl,
             lease_reuse: Duration::from_secs(findings.count(flags, "lease-reuse-duration-seconds")),
+            health_timeout: findings.duration(flags, "etcd-healthcheck-timeout"),
+            ready_timeout: findings.duration(flags, "etcd-readycheck-timeout"),
+            initialization_timeout: findings.duration(flags, "storage-initialization-timeout"),
+            count_period: findings.duration(flags, "etcd-count-metric-poll-period"),
+            size_period: findings.duration(flags, "etcd-db-metric-poll-interval"),
+            encryption,
         }
     }
 }

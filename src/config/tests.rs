@@ -120,8 +120,12 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
     );
     check(&["--event-ttl=0s"], "--event-ttl must be positive");
     check(
-        &["--encryption-provider-config=/etc/keys.yaml"],
-        "--encryption-provider-config: encryption at rest is not part of this version",
+        &["--encryption-provider-config=/no/such.yaml"],
+        "--encryption-provider-config: /no/such.yaml: No such file or directory",
+    );
+    check(
+        &["--encryption-provider-config-automatic-reload"],
+        "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config",
     );
     check(
         &["--authorization-config=/dev/null", "--authorization-mode=AlwaysAllow"],

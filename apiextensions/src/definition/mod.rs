@@ -3,6 +3,7 @@
 mod conditions;
 mod row;
 mod strategy;
+mod upgrade;
 mod validate;
 mod view;
 

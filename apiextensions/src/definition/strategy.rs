@@ -12,7 +12,7 @@ use machinery::{
 use super::{
     CLEANUP,
     conditions::{Condition, TERMINATING, set_condition},
-    validate,
+    upgrade, validate,
     view::Definition,
 };
 
@@ -37,6 +37,12 @@ impl Strategy for DefinitionStrategy {
         }
         if definition.at(&["status", "storedVersions"]).and_then(Value::as_array).is_none_or(<[_]>::is_empty) {
             note_storage_version(definition);
+        }
+    }
+
+    fn upgrade(&self, definition: &mut Value) {
+        if definition.str_at(&["apiVersion"]) == Some("apiextensions.k8s.io/v1beta1") {
+            upgrade::from_v1beta1(definition);
         }
     }
 

@@ -6,9 +6,6 @@ use machinery::meta::status::Status;
 use super::{Target, delete, list::read_page, list_options::ListOptions, options::WriteOptions, transform::View};
 use crate::{pipeline::respond::Response, registry::Write};
 
-/// How many objects are deleted at once.
-const WORKERS: usize = 8;
-
 /// Answers the request: the list of what was deleted.
 pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
@@ -41,7 +38,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
                 Err(status) => Err(status),
             }
         })
-        .buffer_unordered(WORKERS)
+        .buffer_unordered(target.registry.settings().delete_collection_workers)
         .collect()
         .await;
     results.into_iter().collect::<Result<Vec<()>, Status>>()?;

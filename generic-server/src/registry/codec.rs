@@ -8,15 +8,19 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
-    codec::{json, scan},
+    codec::{json, protobuf, scan},
     schema::{self, Schema},
 };
 use storage::{
     Revision,
     cache::{Decode, DecodeError, Decoded},
+    encrypt,
 };
 
-use crate::resource::{Resource, SelectableField};
+use crate::resource::{Conversion, Resource, SelectableField, Strategy};
+
+/// What upstream's protobuf begins with.
+const PROTOBUF: &[u8] = b"k8s\0";
 
 /// The stored form of one resource.
 pub struct StoredForm {
@@ -25,6 +29,9 @@ pub struct StoredForm {
     kind: Str,
     api_version: Str,
     fields: Vec<SelectableField>,
+    /// Ways from other versions, by apiVersion.
+    conversions: Vec<(Str, Arc<dyn Conversion>)>,
+    strategy: Arc<dyn Strategy>,
     custom: Option<Custom>,
 }
 
@@ -37,8 +44,9 @@ struct Custom {
 }
 
 impl StoredForm {
-    /// The form of a row's objects in its storage version.
-    pub fn new(row: &Resource) -> Self {
+    /// The form of a row's objects in its storage version. `versions`: the rows of all versions, which tell how to read
+    /// what was stored in another one.
+    pub fn new(row: &Resource, versions: &[Resource]) -> Self {
         let (group, version) = &row.storage_version;
         let api_version = if group.is_empty() { version.clone() } else { Str::from(format!("{group}/{version}")) };
         StoredForm {
@@ -46,6 +54,8 @@ impl StoredForm {
             kind: row.kind.clone(),
             api_version,
             fields: row.selectable_fields.clone(),
+            conversions: versions.iter().filter_map(|r| Some((r.api_version(), r.conversion.clone()?))).collect(),
+            strategy: row.strategy.clone(),
             custom: None,
         }
     }
@@ -54,7 +64,7 @@ impl StoredForm {
     pub fn custom(row: &Resource, settled: Revision) -> Self {
         let group_prefix = format!("{}/", row.group);
         let custom = Custom { schema: row.schema.clone(), settled, group_prefix };
-        StoredForm { custom: Some(custom), ..StoredForm::new(row) }
+        StoredForm { custom: Some(custom), ..StoredForm::new(row, &[]) }
     }
 
     /// What every object starts with; a list of built-in objects sends the rest behind a `{`.
@@ -118,9 +128,18 @@ impl StoredForm {
         Ok(Decoded { bytes: bytes.freeze(), version_at, labels, fields })
     }
 
-    /// Brings bytes of another writer (another member order, a resourceVersion within) into this form.
+    /// Brings bytes of another writer (protobuf, another member order, another version, a resourceVersion within) into
+    /// this form.
     fn rewrite(&self, stored: &[u8]) -> Result<Bytes, DecodeError> {
-        let mut object = json::decode(stored).map_err(|e| DecodeError(e.to_string()))?;
+        if let Some(why) = encrypt::broken(stored) {
+            return Err(DecodeError(why.to_owned()));
+        }
+        let mut object = if stored.starts_with(PROTOBUF) {
+            protobuf::decode(stored).map_err(|e| DecodeError(e.to_string()))?
+        } else {
+            json::decode(stored).map_err(|e| DecodeError(e.to_string()))?
+        };
+        self.convert(&mut object);
         if let Some(custom) = &self.custom
             && object.str_at(&["apiVersion"]).is_some_and(|v| v.starts_with(&custom.group_prefix))
         {
@@ -133,6 +152,20 @@ impl StoredForm {
             return Err(DecodeError(format!("found {found:?}, expected {} {}", self.api_version, self.kind)));
         }
         Ok(self.encode(&object))
+    }
+
+    /// From another version of the kind into the stored one.
+    fn convert(&self, object: &mut Value) {
+        let found = Str::from(object.str_at(&["apiVersion"]).unwrap_or(""));
+        let group = |api_version: &str| api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+        if found == self.api_version || self.custom.is_some() || group(&found) != group(&self.api_version) {
+            return;
+        }
+        match self.conversions.iter().find(|(version, _)| *version == found) {
+            Some((_, conversion)) => *object = conversion.to_storage(std::mem::take(object)),
+            None => self.strategy.upgrade(object),
+        }
+        object.make_object().insert("apiVersion", &self.api_version);
     }
 }
 

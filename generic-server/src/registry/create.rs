@@ -114,8 +114,7 @@ impl Registry {
             }
             return Ok(Written { bytes: stored, created: true });
         }
-        let ttl = strategy.ttl_seconds(&object).map(std::time::Duration::from_secs);
-        match self.store.put(&key, stored.clone(), Expect::Absent, ttl).await {
+        match self.store.put(&key, stored.clone(), Expect::Absent, self.ttl()).await {
             Ok(revision) => self.written(&key, &stored, revision, true),
             Err(StoreError::Conflict { .. }) => Err(self.exists(&key, &name).await),
             Err(error) => Err(self.store_error(error, "create", &name)),

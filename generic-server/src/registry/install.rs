@@ -1,9 +1,9 @@
 //! From rows to entries: a registry for each stored resource, shared by its versions.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use machinery::Str;
-use storage::Store;
+use storage::{Store, encrypt::Encryption};
 
 use super::Registry;
 use crate::{
@@ -17,10 +17,46 @@ use crate::{
 pub struct Backing {
     /// The store.
     pub store: Arc<dyn Store>,
+    /// How values are encrypted there; `None`: not at all.
+    pub encryption: Option<Arc<Encryption>>,
     /// What all keys start with: `/registry`.
     pub root: Str,
     /// Who admits writes.
     pub admission: Arc<dyn Admission>,
+    /// What flags say of all stored resources.
+    pub settings: Settings,
+}
+
+impl Backing {
+    /// The store for one resource's keys.
+    pub(super) fn store_of(&self, row: &Resource) -> Arc<dyn Store> {
+        match &self.encryption {
+            Some(encryption) => encryption.wrap(self.store.clone(), &row.group, &row.plural),
+            None => self.store.clone(),
+        }
+    }
+}
+
+/// What flags say of all stored resources. The defaults are the flags'.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--event-ttl`: how long objects of kinds that expire are kept after their last write.
+    pub event_ttl: Duration,
+    /// `--min-request-timeout`: a watch without a timeout of its own lasts between this and twice as long; zero: until
+    /// its client ends it.
+    pub min_watch_timeout: Duration,
+    /// `--delete-collection-workers`, at least 1: objects that a collection's deletion removes at once.
+    pub delete_collection_workers: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            event_ttl: Duration::from_secs(3600),
+            min_watch_timeout: Duration::from_secs(1800),
+            delete_collection_workers: 1,
+        }
+    }
 }
 
 /// Endpoints of virtual resources and of subresources with rules of their own: (group, `resource` or
@@ -46,15 +82,11 @@ pub fn install(
     let mut registries = HashMap::new();
     let is_stored = |row: &Resource| row.storage_version_hash.is_some();
     for row in rows.iter().filter(|row| is_stored(row) && row.conversion.is_none()) {
-        let registry = Registry::start(row.clone(), backing);
+        let versions: Vec<Resource> =
+            rows.iter().filter(|r| r.storage_path == row.storage_path && is_stored(r)).cloned().collect();
+        let registry = Registry::start_versions(row.clone(), versions, backing);
         by_path.insert(row.storage_path.clone(), registry.clone());
         registries.insert((row.group.clone(), row.plural.clone()), registry);
-    }
-    for (path, registry) in &by_path {
-        let rows: Vec<Resource> = rows.iter().filter(|r| r.storage_path == *path && is_stored(r)).cloned().collect();
-        if rows.len() > 1 {
-            registry.set_versions(rows);
-        }
     }
     let endpoints = endpoints(&registries);
     let entries = rows

@@ -25,7 +25,7 @@ use storage::{
 
 pub use codec::StoredForm;
 pub use delete::Deleted;
-pub use install::{Backing, Endpoints, Installed, install};
+pub use install::{Backing, Endpoints, Installed, Settings, install};
 pub use update::{Change, Replace, ReplaceOrCreate};
 
 use crate::{
@@ -44,6 +44,7 @@ pub struct Registry {
     cache: OnceLock<Arc<Cache>>,
     admission: Arc<dyn Admission>,
     form: Arc<StoredForm>,
+    settings: Settings,
     prefix: Str,
     /// The rows of all versions, if there are several.
     versions: OnceLock<Vec<Resource>>,
@@ -89,8 +90,16 @@ pub struct Written {
 impl Registry {
     /// A registry with its cache started.
     pub fn start(row: Resource, backing: &Backing) -> Arc<Self> {
-        let form = StoredForm::new(&row);
+        Self::start_versions(row, Vec::new(), backing)
+    }
+
+    /// A registry with its cache started, of a resource that is served in the versions of these rows.
+    pub fn start_versions(row: Resource, versions: Vec<Resource>, backing: &Backing) -> Arc<Self> {
+        let form = StoredForm::new(&row, &versions);
         let registry = Self::with_form(row, form, backing);
+        if versions.len() > 1 {
+            registry.set_versions(versions);
+        }
         registry.cache();
         registry
     }
@@ -105,11 +114,12 @@ impl Registry {
     fn with_form(row: Resource, form: StoredForm, backing: &Backing) -> Arc<Self> {
         Arc::new(Registry {
             prefix: format!("{}/{}/", backing.root, row.storage_path).into(),
+            store: backing.store_of(&row),
             row: Arc::new(row),
-            store: backing.store.clone(),
             cache: OnceLock::new(),
             admission: backing.admission.clone(),
             form: Arc::new(form),
+            settings: backing.settings.clone(),
             versions: OnceLock::new(),
         })
     }
@@ -206,11 +216,30 @@ impl Registry {
 
     /// A stored object that cannot be read says so for itself alone.
     pub fn unreadable(&self, entry: &storage::cache::Entry) -> Status {
-        let why = match entry {
-            storage::cache::Entry::Broken(broken) => broken.error.to_string(),
-            storage::cache::Entry::Object(_) => String::new(),
-        };
-        Status::internal_error(format!("unable to read {}: {why}", entry.key()))
+        Status::internal_error(reason(entry))
+    }
+
+    /// [`Registry::unreadable`] for a list, which says where it is.
+    pub fn unreadable_item(&self, entry: &storage::cache::Entry) -> Status {
+        Status::internal_error(format!("unable to transform key {:?}: {}", &**entry.key(), reason(entry)))
+    }
+
+    /// How many objects there are; asks the store where no cache knows.
+    pub async fn count(&self) -> Result<usize, StoreError> {
+        match self.cache.get().filter(|cache| cache.is_live()) {
+            Some(cache) => Ok(cache.latest().len()),
+            None => self.store.count(&self.prefix).await,
+        }
+    }
+
+    /// What flags say of stored resources.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// When the store is to forget an object that is written now.
+    fn ttl(&self) -> Option<std::time::Duration> {
+        self.row.strategy.expires().then_some(self.settings.event_ttl)
     }
 
     /// Parses served bytes.
@@ -246,5 +275,13 @@ impl Registry {
             | StoreError::InvalidKey(_)
             | StoreError::NewerFormat { .. } => Status::internal_error(error),
         }
+    }
+}
+
+/// Why an entry cannot be read.
+fn reason(entry: &storage::cache::Entry) -> &str {
+    match entry {
+        storage::cache::Entry::Broken(broken) => &broken.error.0,
+        storage::cache::Entry::Object(_) => "",
     }
 }

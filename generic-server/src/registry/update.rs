@@ -120,12 +120,11 @@ impl Registry {
             return self.finish(write, key, name, &new, current).await;
         }
         let stored = self.form.encode(&new);
-        if write.options.dry_run || self.same_as_stored(&new, current, &stored) {
+        if write.options.dry_run || (self.same_as_stored(&new, current, &stored) && !self.is_stale(key, name).await?) {
             let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
             return Ok(Ok(Written { bytes, created: false }));
         }
-        let ttl = self.row.strategy.ttl_seconds(&new).map(std::time::Duration::from_secs);
-        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), ttl).await {
+        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl()).await {
             Ok(revision) => Ok(Ok(self.written(key, &stored, revision, false)?)),
             Err(StoreError::Conflict { .. }) if pinned => Err(Status::stale(&self.group_resource(), name)),
             Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
@@ -239,6 +238,11 @@ impl Registry {
             Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "update", name)),
         }
+    }
+
+    /// Whether the object must be written though it stays the same: an old key encrypts it.
+    async fn is_stale(&self, key: &str, name: &str) -> Result<bool, Status> {
+        self.store.is_stale(key).await.map_err(|error| self.store_error(error, "update", name))
     }
 
     /// A write that changes nothing keeps the resourceVersion.

@@ -164,10 +164,14 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Seconds after which the store forgets an object (events).
-    fn ttl_seconds(&self, _object: &Value) -> Option<u64> {
-        None
+    /// Whether the store forgets objects some time after their last write (events, `--event-ttl`).
+    fn expires(&self) -> bool {
+        false
     }
+
+    /// Brings an object that another server stored in an older version, which no row serves, into the storage version.
+    /// Its kind and group are the row's; the apiVersion is set by the caller.
+    fn upgrade(&self, _object: &mut Value) {}
 
     /// The default of a DELETE without a propagation policy: `Orphan` for kinds whose dependents outlive them.
     fn orphans_by_default(&self) -> bool {

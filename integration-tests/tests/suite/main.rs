@@ -3,6 +3,7 @@
 mod aggregation;
 mod bad_input;
 mod durability;
+mod encryption;
 mod kubectl;
 mod readme;
 mod workspace;

@@ -14,7 +14,7 @@ const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
 /// An event is forgotten after an hour.
-pub(crate) const RULES: Rules = Rules { ttl: |_| Some(60 * 60), ..Rules::PLAIN.create_on_update() };
+pub(crate) const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() };
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {

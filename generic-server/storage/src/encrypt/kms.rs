@@ -30,6 +30,8 @@ const SEED: usize = 32;
 const MOST_KEY_ID: usize = 1024;
 const MOST_SOURCE: usize = 1024;
 const MOST_ANNOTATIONS: usize = 32 * 1024;
+/// So long a failed decryption of a data key is the answer for all values that have the key.
+const FAILED_FOR: Duration = Duration::from_secs(2);
 /// Data keys kept in memory.
 const MOST_KEYS: usize = 4096;
 
@@ -167,6 +169,8 @@ struct Shared {
     current: Mutex<Option<Arc<Current>>>,
     health: Mutex<Result<(), String>>,
     keys: Mutex<HashMap<Vec<u8>, Arc<DataKey>>>,
+    /// Keys that could not be decrypted lately, when and why not: thousands of values may have the same one.
+    failures: Mutex<HashMap<Vec<u8>, (Instant, String)>>,
 }
 
 /// A data key to be decrypted, and whom to tell.
@@ -189,6 +193,7 @@ impl Kms {
             current: Mutex::default(),
             health: Mutex::new(Err("the plugin has not answered yet".into())),
             keys: Mutex::default(),
+            failures: Mutex::default(),
         });
         let (calls, called) = tokio::sync::mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -236,17 +241,23 @@ impl Kms {
         })
     }
 
-    /// Has the data key of a stored value decrypted, if it is not known yet.
-    pub(super) async fn prepare(&self, stored: &[u8]) {
-        let Ok(object) = decode(stored) else { return };
-        if self.shared.known(&object).is_some() {
-            return;
+    /// Has the data keys of stored values decrypted that are not known yet, each once.
+    pub(super) async fn prepare(&self, stored: impl Iterator<Item = &[u8]> + Send) {
+        let mut missing = HashMap::new();
+        for object in stored.filter_map(|stored| decode(stored).ok()) {
+            let name = fingerprint(&object);
+            if lock(&self.shared.keys).contains_key(&name) {
+                continue;
+            }
+            missing.entry(name).or_insert_with(|| keyless(object));
         }
-        let (tell, told) = oneshot::channel();
-        let call = Call { object: keyless(object), tell: Box::new(move |result| drop(tell.send(result))) };
-        if self.calls.send(call).is_ok() {
-            // The decryption itself tells what went wrong.
-            let _ = told.await;
+        for object in missing.into_values() {
+            let (tell, told) = oneshot::channel();
+            let call = Call { object, tell: Box::new(move |result| drop(tell.send(result))) };
+            if self.calls.send(call).is_ok() {
+                // The decryption itself tells what went wrong.
+                let _ = told.await;
+            }
         }
     }
 
@@ -255,6 +266,9 @@ impl Kms {
         let object = decode(stored)?;
         if let Some(key) = self.shared.known(&object) {
             return key.decrypt(path, &object.data);
+        }
+        if let Some(error) = self.shared.recent_failure(&object) {
+            return Err(error);
         }
         let (tell, told) = mpsc::sync_channel(1);
         let call = Call { object: keyless(object.clone()), tell: Box::new(move |result| drop(tell.send(result))) };
@@ -306,6 +320,19 @@ impl Shared {
         lock(&self.keys).get(&fingerprint(object)).cloned()
     }
 
+    fn recent_failure(&self, object: &EncryptedObject) -> Option<String> {
+        let failures = lock(&self.failures);
+        failures.get(&fingerprint(object)).filter(|(at, _)| at.elapsed() < FAILED_FOR).map(|(_, error)| error.clone())
+    }
+
+    fn note_failure(&self, object: &EncryptedObject, error: &str) {
+        let mut failures = lock(&self.failures);
+        if failures.len() >= MOST_KEYS {
+            failures.clear();
+        }
+        failures.insert(fingerprint(object), (Instant::now(), error.to_owned()));
+    }
+
     fn keep(&self, object: &EncryptedObject, key: Arc<DataKey>) {
         let mut keys = lock(&self.keys);
         if keys.len() >= MOST_KEYS {
@@ -351,7 +378,13 @@ impl Worker {
                 call = called.recv() => {
                     let Some(Call { object, tell }) = call else { return };
                     let (shared, channel, timeout) = (self.shared.clone(), channel.clone(), self.timeout);
-                    tokio::spawn(async move { tell(data_key(&shared, &channel, timeout, object).await) });
+                    tokio::spawn(async move {
+                        let result = data_key(&shared, &channel, timeout, &object).await;
+                        if let Err(error) = &result {
+                            shared.note_failure(&object, error);
+                        }
+                        tell(result);
+                    });
                 }
             }
         }
@@ -395,9 +428,9 @@ async fn data_key(
     shared: &Shared,
     channel: &Channel,
     timeout: Duration,
-    object: EncryptedObject,
+    object: &EncryptedObject,
 ) -> Result<Arc<DataKey>, String> {
-    if let Some(key) = shared.known(&object) {
+    if let Some(key) = shared.known(object) {
         return Ok(key);
     }
     let request = DecryptRequest {
@@ -409,7 +442,7 @@ async fn data_key(
     let answer: Result<DecryptResponse, String> = call(channel, timeout, "Decrypt", request).await;
     let bytes = answer.map_err(|error| format!("failed to decrypt DEK, error: {error}"))?.plaintext;
     let key = Arc::new(DataKey::new(bytes, object.source_type)?);
-    shared.keep(&object, key.clone());
+    shared.keep(object, key.clone());
     Ok(key)
 }
 

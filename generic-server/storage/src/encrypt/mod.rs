@@ -4,6 +4,8 @@
 mod config;
 mod keys;
 mod kms;
+mod rule;
+mod store;
 
 use std::{
     collections::HashMap,
@@ -13,18 +15,14 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
-use bytes::Bytes;
 
-use self::{keys::Cipher, kms::Kms};
-use crate::{Error, Event, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch};
+use self::{keys::Cipher, kms::Kms, rule::Rule, store::Encrypted};
+use crate::Store;
 
 /// What every encrypted value starts with.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 /// What stands in the place of a value that cannot be decrypted, before the reason.
 const BROKEN: &[u8] = b"k8s:enc:broken:";
-/// So many values are decrypted beside the runtime's threads.
-const MANY: usize = 200;
 
 /// Why a value that a store gave could not be decrypted; `None` if it is a value.
 ///
@@ -86,15 +84,7 @@ impl Encryption {
             return Ok(false);
         }
         let next = Loaded::read(&self.file, Some(&current))?;
-        for _ in 0..100 {
-            if next.kms.iter().all(|kms| kms.health().is_ok()) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        for kms in &next.kms {
-            kms.health().map_err(|error| format!("KMS provider {}: {error}", kms.name))?;
-        }
+        next.wait_until_well(Duration::from_secs(5)).await?;
         self.current.store(Arc::new(next));
         Ok(true)
     }
@@ -104,16 +94,33 @@ impl Encryption {
     pub fn wrap(self: &Arc<Self>, store: Arc<dyn Store>, group: &str, resource: &str) -> Arc<dyn Store> {
         let name = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
         let names = [name, format!("*.{group}"), "*.*".to_owned()];
-        Arc::new(Encrypted { store, rule: Arc::new(Rule { encryption: self.clone(), names }) })
+        Arc::new(Encrypted { store, rule: Arc::new(Rule::new(self.clone(), names)) })
     }
 
-    /// Each KMS provider's name and whether it is well (readyz's `kms-providers`).
+    /// Waits until the KMS providers are well, for at most `patience`: what is read before may not be decrypted at first.
+    pub async fn wait_until_well(&self, patience: Duration) -> Result<(), String> {
+        self.current.load_full().wait_until_well(patience).await
+    }
+
+    /// Each KMS provider's name and whether it is well (readyz's `kms-provider-0`, …).
     pub fn kms_health(&self) -> Vec<(String, Result<(), String>)> {
         self.current.load().kms.iter().map(|kms| (kms.name.clone(), kms.health())).collect()
     }
 }
 
 impl Loaded {
+    async fn wait_until_well(&self, patience: Duration) -> Result<(), String> {
+        let since = tokio::time::Instant::now();
+        loop {
+            let failed = self.kms.iter().find_map(|kms| kms.health().err().map(|why| (&kms.name, why)));
+            match failed {
+                None => return Ok(()),
+                Some((name, why)) if since.elapsed() >= patience => return Err(format!("KMS provider {name}: {why}")),
+                Some(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
     fn read(file: &Path, before: Option<&Loaded>) -> Result<Loaded, String> {
         let tell = |error: String| {
             format!("error while parsing encryption provider configuration file: {}: {error}", file.display())
@@ -187,225 +194,5 @@ impl Provider {
             Provider::Identity => Some(stored),
             Provider::Local { prefix, .. } | Provider::Kms { prefix, .. } => stored.strip_prefix(prefix.as_bytes()),
         }
-    }
-}
-
-/// One resource's rule, in whatever configuration is current.
-struct Rule {
-    encryption: Arc<Encryption>,
-    /// Under which names it may be in the file, the most exact first.
-    names: [String; 3],
-}
-
-impl Rule {
-    fn providers(&self) -> Option<Arc<Vec<Provider>>> {
-        let current = self.encryption.current.load();
-        self.names.iter().find_map(|name| current.rules.get(name).cloned())
-    }
-
-    fn encrypt(&self, key: &str, value: Bytes) -> Result<Bytes, Error> {
-        let providers = self.providers();
-        let (prefix, tail) = (providers.as_ref().and_then(|providers| providers.first()), value.len() + 128);
-        let failed = |error: String| Error::Unavailable(format!("the value of {key} cannot be encrypted: {error}"));
-        let out = |prefix: &str| {
-            let mut out = Vec::with_capacity(prefix.len() + tail);
-            out.extend_from_slice(prefix.as_bytes());
-            out
-        };
-        match prefix {
-            None | Some(Provider::Identity) => Ok(value),
-            Some(Provider::Local { prefix, cipher }) => {
-                let mut out = out(prefix);
-                cipher.encrypt(key, &value, &mut out).map_err(|error| failed(error.into()))?;
-                Ok(out.into())
-            }
-            Some(Provider::Kms { prefix, kms }) => {
-                let mut out = out(prefix);
-                kms.encrypt(key, &value, &mut out).map_err(failed)?;
-                Ok(out.into())
-            }
-        }
-    }
-
-    /// Has the data keys of these values at hand, so that their decryption need not wait.
-    async fn prepare(&self, values: impl Iterator<Item = &Bytes> + Send) {
-        let Some(providers) = self.providers() else { return };
-        for value in values {
-            for provider in &*providers {
-                if let (Provider::Kms { kms, .. }, Some(own)) = (provider, provider.own(value)) {
-                    kms.prepare(own).await;
-                }
-            }
-        }
-    }
-
-    /// The value, or what stands in the place of one that cannot be decrypted.
-    fn decrypt(&self, key: &str, stored: Bytes) -> Bytes {
-        match self.try_decrypt(key, &stored) {
-            Ok(None) => stored,
-            Ok(Some(value)) => value.into(),
-            Err(error) => {
-                tracing::error!(key, error, "a stored value cannot be decrypted");
-                [BROKEN, error.as_bytes()].concat().into()
-            }
-        }
-    }
-
-    /// The value; `None`: as it is stored.
-    fn try_decrypt(&self, key: &str, stored: &[u8]) -> Result<Option<Vec<u8>>, String> {
-        let identity = || match stored.starts_with(ENCRYPTED) {
-            true => Err("identity transformer tried to read encrypted data".to_owned()),
-            false => Ok(None),
-        };
-        let Some(providers) = self.providers() else { return identity() };
-        let mut failed = None;
-        for provider in &*providers {
-            let Some(own) = provider.own(stored) else { continue };
-            let result = match provider {
-                Provider::Identity => identity(),
-                Provider::Local { cipher, .. } => cipher.decrypt(key, own).map(Some).map_err(str::to_owned),
-                Provider::Kms { kms, .. } => kms.decrypt(key, own).map(Some),
-            };
-            match (result, provider) {
-                (Ok(value), _) => return Ok(value),
-                // A key that has the value's prefix says more than the absence of any.
-                (Err(_), Provider::Identity) if failed.is_some() => {}
-                (Err(error), _) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| "no matching prefix found".into()))
-    }
-
-    fn is_stale(&self, stored: &[u8]) -> bool {
-        let providers = self.providers();
-        match providers.as_ref().and_then(|providers| providers.first()) {
-            None | Some(Provider::Identity) => stored.starts_with(ENCRYPTED),
-            Some(provider) => provider.own(stored).is_none_or(|own| match provider {
-                Provider::Kms { kms, .. } => !kms.is_current(own),
-                _ => false,
-            }),
-        }
-    }
-
-    fn key_value(&self, stored: KeyValue) -> KeyValue {
-        KeyValue { value: self.decrypt(&stored.key, stored.value), ..stored }
-    }
-
-    /// Decrypts what a conflict shows.
-    async fn told<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        match result {
-            Err(Error::Conflict { current: Some(current) }) => {
-                self.prepare(std::iter::once(&current.value)).await;
-                Err(Error::Conflict { current: Some(Box::new(self.key_value(*current))) })
-            }
-            result => result,
-        }
-    }
-}
-
-struct Encrypted {
-    store: Arc<dyn Store>,
-    rule: Arc<Rule>,
-}
-
-struct Decrypting {
-    sink: Arc<dyn Sink>,
-    rule: Arc<Rule>,
-}
-
-impl Sink for Decrypting {
-    fn apply(&self, events: &[Event]) {
-        let decrypted = events.iter().map(|event| Event {
-            value: event.value.clone().map(|value| self.rule.decrypt(&event.key, value)),
-            previous: event.previous.clone().map(|previous| self.rule.key_value(previous)),
-            ..event.clone()
-        });
-        self.sink.apply(&decrypted.collect::<Vec<_>>());
-    }
-
-    fn progress(&self, revision: Revision) {
-        self.sink.progress(revision);
-    }
-
-    fn closed(&self, error: Error) {
-        self.sink.closed(error);
-    }
-}
-
-#[async_trait]
-impl Store for Encrypted {
-    async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
-        let value = self.rule.encrypt(key, value)?;
-        self.rule.told(self.store.put(key, value, expect, ttl).await).await
-    }
-
-    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
-        self.rule.told(self.store.delete(key, expected).await).await
-    }
-
-    async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
-        let (found, revision) = self.store.get(key).await?;
-        self.rule.prepare(found.iter().map(|found| &found.value)).await;
-        Ok((found.map(|found| self.rule.key_value(found)), revision))
-    }
-
-    async fn range(&self, range: Range) -> Result<RangeResult, Error> {
-        let mut result = self.store.range(range).await?;
-        self.rule.prepare(result.items.iter().map(|item| &item.value)).await;
-        let (items, rule) = (std::mem::take(&mut result.items), self.rule.clone());
-        let many = items.len() > MANY;
-        let decrypt = move || items.into_iter().map(|item| rule.key_value(item)).collect();
-        result.items = if many {
-            let done = tokio::task::spawn_blocking(decrypt).await;
-            done.map_err(|error| Error::Unavailable(format!("decryption failed: {error}")))?
-        } else {
-            decrypt()
-        };
-        Ok(result)
-    }
-
-    async fn count(&self, prefix: &str) -> Result<usize, Error> {
-        self.store.count(prefix).await
-    }
-
-    async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
-        self.store.watch(prefix, after, Arc::new(Decrypting { sink, rule: self.rule.clone() })).await
-    }
-
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.store.revision().await
-    }
-
-    fn delivered_revision(&self) -> Option<Revision> {
-        self.store.delivered_revision()
-    }
-
-    async fn request_progress(&self) -> Result<(), Error> {
-        self.store.request_progress().await
-    }
-
-    async fn is_stale(&self, key: &str) -> Result<bool, Error> {
-        let (found, _) = self.store.get(key).await?;
-        Ok(found.is_some_and(|found| self.rule.is_stale(&found.value)))
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.store.compact(revision).await
-    }
-
-    async fn compacted_revision(&self) -> Result<Revision, Error> {
-        self.store.compacted_revision().await
-    }
-
-    async fn health(&self) -> Result<(), Error> {
-        self.store.health().await
-    }
-
-    async fn size(&self) -> Result<u64, Error> {
-        self.store.size().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }

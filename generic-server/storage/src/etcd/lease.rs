@@ -7,8 +7,7 @@ use tokio::{sync::Mutex, time::Instant};
 use super::Shared;
 use crate::Error;
 
-/// How long a lease may be used for new keys: a part of its TTL, and at most this.
-const REUSE: Duration = Duration::from_secs(60);
+/// A lease may be used for new keys for this part of its TTL, and at most for as long as the options say.
 const REUSE_PART: u32 = 20;
 /// How many keys a lease may have: all go in one transaction in the end.
 const MOST_KEYS: usize = 1000;
@@ -35,7 +34,7 @@ impl Leases {
             lease.keys += 1;
             return Ok(lease.id);
         }
-        let reuse = Duration::from_secs(REUSE.min(ttl / REUSE_PART).as_secs());
+        let reuse = Duration::from_secs(shared.options.lease_reuse.min(ttl / REUSE_PART).as_secs());
         let granted = shared.call(true, || {
             let (mut client, ttl) = (shared.client.lease_client(), seconds + reuse.as_secs());
             async move { client.grant(ttl as i64, None).await }

@@ -50,6 +50,8 @@ pub struct EtcdOptions {
     /// How often history is compacted to where it was an interval ago (`--etcd-compaction-interval`); zero: never. Of
     /// several API servers one does it.
     pub compaction_interval: Duration,
+    /// How long a lease takes new keys (`--lease-reuse-duration-seconds`): they expire by so much later than asked.
+    pub lease_reuse: Duration,
 }
 
 impl Default for EtcdOptions {
@@ -62,6 +64,7 @@ impl Default for EtcdOptions {
             timeout: Duration::from_secs(10),
             health_timeout: Duration::from_secs(2),
             compaction_interval: Duration::from_secs(300),
+            lease_reuse: Duration::from_secs(60),
         }
     }
 }

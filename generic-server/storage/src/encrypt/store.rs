@@ -1,0 +1,142 @@
+//! A store whose values are encrypted by a rule.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::rule::Rule;
+use crate::{Error, Event, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch};
+
+/// So many values are decrypted beside the runtime's threads.
+const MANY: usize = 200;
+/// How soon, and then how often, values that could not be decrypted are tried again.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(10);
+
+pub(super) struct Encrypted {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) rule: Arc<Rule>,
+}
+
+struct Decrypting {
+    sink: Arc<dyn Sink>,
+    rule: Arc<Rule>,
+}
+
+impl Sink for Decrypting {
+    fn apply(&self, events: &[Event]) {
+        let decrypted = events.iter().map(|event| Event {
+            value: event.value.clone().map(|value| self.rule.decrypt(&event.key, value)),
+            previous: event.previous.clone().map(|previous| self.rule.key_value(previous)),
+            ..event.clone()
+        });
+        self.sink.apply(&decrypted.collect::<Vec<_>>());
+    }
+
+    fn progress(&self, revision: Revision) {
+        self.sink.progress(revision);
+    }
+
+    fn closed(&self, error: Error) {
+        self.sink.closed(error);
+    }
+}
+
+/// Ends a watch once something that could not be decrypted can be (a KMS plugin is back, a key is in the file again): what
+/// was told of it cannot be taken back otherwise than by a new list.
+async fn end_on_recovery(rule: Arc<Rule>, sink: Arc<dyn Sink>) {
+    let mut pause = FIRST_RETRY;
+    loop {
+        rule.has_failed().await;
+        tokio::time::sleep(pause).await;
+        if rule.has_recovered().await {
+            return sink.closed(Error::Compacted { oldest: 0 });
+        }
+        pause = (pause * 2).min(LAST_RETRY);
+    }
+}
+
+#[async_trait]
+impl Store for Encrypted {
+    async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
+        let value = self.rule.encrypt(key, value)?;
+        self.rule.told(self.store.put(key, value, expect, ttl).await).await
+    }
+
+    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
+        self.rule.told(self.store.delete(key, expected).await).await
+    }
+
+    async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
+        let (found, revision) = self.store.get(key).await?;
+        self.rule.prepare(found.iter().map(|found| &found.value)).await;
+        Ok((found.map(|found| self.rule.key_value(found)), revision))
+    }
+
+    async fn range(&self, range: Range) -> Result<RangeResult, Error> {
+        let mut result = self.store.range(range).await?;
+        self.rule.prepare(result.items.iter().map(|item| &item.value)).await;
+        let (items, rule) = (std::mem::take(&mut result.items), self.rule.clone());
+        let many = items.len() > MANY;
+        let decrypt = move || items.into_iter().map(|item| rule.key_value(item)).collect();
+        result.items = if many {
+            let done = tokio::task::spawn_blocking(decrypt).await;
+            done.map_err(|error| Error::Unavailable(format!("decryption failed: {error}")))?
+        } else {
+            decrypt()
+        };
+        Ok(result)
+    }
+
+    async fn count(&self, prefix: &str) -> Result<usize, Error> {
+        self.store.count(prefix).await
+    }
+
+    async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
+        let decrypting = Decrypting { sink: sink.clone(), rule: self.rule.clone() };
+        let watch = self.store.watch(prefix, after, Arc::new(decrypting)).await?;
+        let retry = tokio::spawn(end_on_recovery(self.rule.clone(), sink));
+        Ok(Watch::new(move || {
+            retry.abort();
+            drop(watch);
+        }))
+    }
+
+    async fn revision(&self) -> Result<Revision, Error> {
+        self.store.revision().await
+    }
+
+    fn delivered_revision(&self) -> Option<Revision> {
+        self.store.delivered_revision()
+    }
+
+    async fn request_progress(&self) -> Result<(), Error> {
+        self.store.request_progress().await
+    }
+
+    async fn is_stale(&self, key: &str) -> Result<bool, Error> {
+        let (found, _) = self.store.get(key).await?;
+        Ok(found.is_some_and(|found| self.rule.is_stale(&found.value)))
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        self.store.compact(revision).await
+    }
+
+    async fn compacted_revision(&self) -> Result<Revision, Error> {
+        self.store.compacted_revision().await
+    }
+
+    async fn health(&self) -> Result<(), Error> {
+        self.store.health().await
+    }
+
+    async fn size(&self) -> Result<u64, Error> {
+        self.store.size().await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+}
