@@ -139,6 +139,10 @@ async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
     let Some(warning) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
     let wanted = respond::wanted(&request);
     let answer = handlers::serve(request, entry).await;
+    // What has no route has none to warn of.
+    if answer.as_ref().is_err_and(|status| [Status::path_not_found(), Status::method_not_allowed()].contains(status)) {
+        return answer;
+    }
     let mut response = answer.unwrap_or_else(|status| respond::error(&status, wanted));
     let later: Vec<_> = response.headers().get_all(WARNING).iter().cloned().collect();
     response.headers_mut().remove(WARNING);

@@ -51,6 +51,17 @@ fn select(
     // A list of any state (resourceVersion "0") is answered whole, as upstream's cache does.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let prefix = registry.namespace_prefix(namespace);
+    // One that is named, where it can only be in one place, is no page of others.
+    if let Some(name) = options.selection.name()
+        && options.continuation.is_none()
+        && namespace.is_empty() != registry.row.namespaced
+    {
+        let meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
+        let found = snapshot.get(&format!("{prefix}{name}"));
+        let object = found.map(|e| e.object().ok_or_else(|| registry.unreadable_item(e))).transpose()?;
+        let objects = object.filter(|object| options.selection.matches(object)).cloned().into_iter().collect();
+        return Ok(Page { objects, meta });
+    }
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let everything = options.selection.is_everything();
     let mut objects = Vec::new();
@@ -68,7 +79,7 @@ fn select(
     while let Some(entry) = entries.next() {
         let object = match entry {
             Entry::Object(object) => object,
-            broken @ Entry::Broken(_) => return Err(registry.unreadable(broken)),
+            broken @ Entry::Broken(_) => return Err(registry.unreadable_item(broken)),
         };
         // Also what would not be selected continues a page: upstream does not look at it before it is asked to.
         if limit > 0 && objects.len() == limit {

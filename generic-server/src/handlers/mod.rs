@@ -107,7 +107,7 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
     let in_namespace = info.route == Route::Namespaced;
     let collection = match info.verb {
         Verb::List | Verb::DeleteCollection => true,
-        Verb::Watch => !info.path.contains("/watch/"),
+        Verb::Watch => !is_watch_path(&info.path),
         _ => info.name.is_empty(),
     };
     let name_in_path = !collection || !info.subresource.is_empty();
@@ -127,10 +127,22 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         }
         subresource.verbs
     };
+    if info.verb == Verb::Watch && !verbs.contains(Verb::Watch) && verbs.contains(Verb::List) {
+        // Lists have a route that takes `watch`, too; the paths of watches are only there for what can be watched.
+        return Err(match is_watch_path(&info.path) {
+            true => Status::path_not_found(),
+            false => {
+                let resource = GroupResource::new(row.group.clone(), row.plural.clone());
+                Status::method_not_supported(&resource, "watch")
+            }
+        });
+    }
     let cluster_wide_ok = matches!(info.verb, Verb::List | Verb::Watch);
     let post_to_object = info.verb == Verb::Create && !info.name.is_empty() && info.subresource.is_empty();
     let put_to_collection = matches!(info.verb, Verb::Update | Verb::Patch) && info.name.is_empty();
+    let watch_by_other_method = info.verb == Verb::Watch && request.method != Method::GET;
     if request.method == Method::HEAD
+        || watch_by_other_method
         || !(verbs.contains(info.verb) || connects(request, entry))
         || (row.namespaced && !in_namespace && !cluster_wide_ok)
         || post_to_object
@@ -142,6 +154,13 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {problem}", info.name.as_str())));
     }
     Ok(())
+}
+
+/// Whether it is one of the deprecated paths of watches: `/api/v1/watch/…`, `/apis/GROUP/VERSION/watch/…`.
+fn is_watch_path(path: &str) -> bool {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    let above = if parts.next() == Some("api") { 1 } else { 2 };
+    parts.nth(above) == Some("watch")
 }
 
 /// Whether the request goes to a subresource with rules of its own, which judges the method itself.

@@ -25,9 +25,6 @@ use crate::{
     server::Entry,
 };
 
-/// A watch without `timeoutSeconds` lasts so many seconds, and up to as long again, so that not all end at once.
-const DEFAULT_TIMEOUT: u64 = 1800;
-
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
@@ -44,7 +41,7 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         filter: options.selection.clone(),
         bookmarks: options.bookmarks,
         initial_events_end: options.send_initial_events == Some(true),
-        timeout: Some(options.timeout.unwrap_or_else(default_timeout)),
+        timeout: options.timeout.or_else(|| default_timeout(target.registry.settings().min_watch_timeout)),
     };
     let content_type = match view.media() {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -61,8 +58,10 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     Ok(respond::bytes(StatusCode::OK, content_type, body))
 }
 
-fn default_timeout() -> Duration {
-    Duration::from_secs(DEFAULT_TIMEOUT + uuid::Uuid::new_v4().as_u64_pair().0 % DEFAULT_TIMEOUT)
+/// How long a watch lasts that names no time: the least one, and up to as long again, so that not all end at once.
+fn default_timeout(least: Duration) -> Option<Duration> {
+    let share = f64::from(uuid::Uuid::new_v4().as_u64_pair().0 as u32) / f64::from(u32::MAX);
+    (!least.is_zero()).then(|| least.mul_f64(1.0 + share))
 }
 
 /// Where the watch begins. An unreadable resourceVersion is a plain 500, as upstream answers it here.
@@ -109,14 +108,16 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
         None => Box::pin(std::future::pending()),
     };
     let state = (watcher, frames, server_ends, counted);
-    Body::stream(stream::unfold(state, |(mut watcher, mut frames, mut server_ends, counted)| async move {
+    // A list of partial objects cannot be made of an event: the first one ends the watch, as upstream.
+    let shows = !matches!(state.1.view.accepted().form, Form::MetadataList { .. });
+    Body::stream(stream::unfold(state, move |(mut watcher, mut frames, mut server_ends, counted)| async move {
         let next = tokio::select! {
             biased;
             () = &mut server_ends => None,
             next = watcher.next() => next,
         };
         // Too slow, or cut off from the store: the client lists and watches anew.
-        let event = next?.ok()?;
+        let event = next?.ok().filter(|_| shows)?;
         let frame = frames.frame(&event).map_err(|status| std::io::Error::other(status.message));
         Some((frame, (watcher, frames, server_ends, counted)))
     }))

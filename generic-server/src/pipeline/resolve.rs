@@ -42,7 +42,8 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
         _ => Verb::Other,
     };
     let mut deprecated_watch = false;
-    if parts.first() == Some(&"watch") && parts.len() > 1 && info.verb == Verb::Get {
+    // With any method, as upstream: the routes have only GET.
+    if parts.first() == Some(&"watch") && parts.len() > 1 {
         deprecated_watch = true;
         parts.remove(0);
     }
@@ -144,6 +145,7 @@ mod tests {
         check("GET /api/v1/pods?watch=1", "watch g= v=v1 ns= r=pods s= n= Cluster");
         check("GET /api/v1/pods?watch=false", "list g= v=v1 ns= r=pods s= n= Cluster");
         check("GET /api/v1/watch/namespaces/a/pods", "watch g= v=v1 ns=a r=pods s= n= Namespaced");
+        check("POST /api/v1/watch/namespaces/a/pods", "watch g= v=v1 ns=a r=pods s= n= Namespaced");
         check("GET /api/v1/namespaces/a", "get g= v=v1 ns=a r=namespaces s= n=a Cluster");
         check("PUT /api/v1/namespaces/a/finalize", "update g= v=v1 ns=a r=namespaces s=finalize n=a Cluster");
         check(

@@ -135,13 +135,26 @@ impl Registry {
                 Err(error) => Err(self.store_error(error, "delete", name)),
             };
         }
-        let stored = self.form.encode(object);
+        // Kinds with a grace period are marked even if it is over at once: watchers see the mark before the end.
+        let mut object = object.clone();
+        let before = self.form.encode(&object);
+        if grace.is_some() {
+            self.mark(&mut object, 0);
+        }
+        let stored = self.form.encode(&object);
         let last = |at| self.form.with_revision(&stored, at).map_err(|e| Status::internal_error(e.0));
         if options.dry_run {
             return Ok(Ok(Deleted::Gone(last(revision)?)));
         }
-        match self.store.delete(key, revision).await {
-            Ok(_) => Ok(Ok(Deleted::Gone(last(revision)?))),
+        let deleted = async {
+            let marked = match stored == before {
+                true => revision,
+                false => self.store.put(key, stored.clone(), Expect::Revision(revision), None).await?,
+            };
+            self.store.delete(key, marked).await.map(|_| marked)
+        };
+        match deleted.await {
+            Ok(marked) => Ok(Ok(Deleted::Gone(last(marked)?))),
             Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "delete", name)),
         }
