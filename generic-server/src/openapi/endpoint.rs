@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use machinery::{Map, Str, Value, codec::json, meta::Status, object};
 
-use super::{v2, v3};
+use super::{gnostic, v2, v3};
 use crate::{
     body::Body,
     pipeline::respond::Response,
@@ -37,7 +37,8 @@ struct Made {
     tables: Vec<Arc<ResourceTable>>,
     documents: BTreeMap<Str, Arc<Document>>,
     index: OnceLock<Bytes>,
-    v2: OnceLock<Written>,
+    v2: Written,
+    v2_hash: OnceLock<Str>,
 }
 
 /// One document of v3.
@@ -45,7 +46,7 @@ struct Document {
     /// What clients keep it by: it changes when the rows do.
     hash: Str,
     source: Source,
-    json: OnceLock<Bytes>,
+    written: Written,
 }
 
 enum Source {
@@ -54,9 +55,11 @@ enum Source {
     Other(fn() -> Value),
 }
 
+/// A document in the encodings that it was asked for in.
+#[derive(Default)]
 struct Written {
-    json: Bytes,
-    hash: Str,
+    json: OnceLock<Bytes>,
+    protobuf: OnceLock<Bytes>,
 }
 
 impl OpenApi {
@@ -75,13 +78,19 @@ impl OpenApi {
             return made.clone();
         }
         let kept = before.as_ref().map(|made| &made.documents);
-        let made =
-            Arc::new(Made { documents: documents(&tables, kept), tables, index: OnceLock::new(), v2: OnceLock::new() });
+        let made = Arc::new(Made {
+            documents: documents(&tables, kept),
+            tables,
+            index: OnceLock::new(),
+            v2: Written::default(),
+            v2_hash: OnceLock::new(),
+        });
         self.made.store(Some(made.clone()));
         made
     }
 
-    fn json(&self, document: &Document) -> Bytes {
+    /// A document of v3.
+    fn v3(&self, document: &Document, encoding: Encoding) -> Bytes {
         let make = || {
             let value = match &document.source {
                 Source::Group(name) => v3::group(name),
@@ -91,23 +100,40 @@ impl OpenApi {
                 }
                 Source::Rows(rows) => v3::custom_group_version(&self.customs(rows)),
             };
-            Bytes::from(json::encode(&value))
+            json::encode(&value)
         };
-        document.json.get_or_init(make).clone()
+        document.written.get(encoding, make, gnostic::encode_v3)
     }
 
     fn customs(&self, rows: &[Arc<Entry>]) -> Vec<v3::Custom> {
         rows.iter().map(|e| (Arc::new(e.row.clone()), (self.published)(&e.row))).collect()
     }
 
-    fn v2<'a>(&self, made: &'a Made) -> &'a Written {
-        made.v2.get_or_init(|| {
+    /// The document of v2, and its hash, which is that of the JSON in every encoding.
+    fn v2(&self, made: &Made, encoding: Encoding) -> (Bytes, Str) {
+        let make = || {
             let all: Vec<&Arc<Entry>> = made.tables.iter().flat_map(|t| t.entries()).collect();
             let rows: Vec<&Resource> = all.iter().map(|e| &e.row).filter(|row| row.built_in).collect();
             let customs: Vec<Arc<Entry>> = all.iter().filter(|e| !e.row.built_in).map(|e| (*e).clone()).collect();
-            let json = json::encode(&v2::document(&rows, &self.customs(&customs)));
-            Written { hash: hash(&json), json: Bytes::from(json) }
-        })
+            json::encode(&v2::document(&rows, &self.customs(&customs)))
+        };
+        let bytes = made.v2.get(encoding, make, gnostic::encode_v2);
+        let hash = made.v2_hash.get_or_init(|| hash(&made.v2.get(Encoding::Json, make, gnostic::encode_v2)));
+        (bytes, hash.clone())
+    }
+}
+
+impl Written {
+    /// The document in one encoding. `make` writes the JSON, of which the other encoding is made.
+    fn get(&self, encoding: Encoding, make: impl Fn() -> Vec<u8>, encode: fn(&Value) -> Vec<u8>) -> Bytes {
+        let json = self.json.get_or_init(|| Bytes::from(make()));
+        match encoding {
+            Encoding::Json => json.clone(),
+            Encoding::Protobuf => {
+                let write = || json::decode(json).map_or_else(|_| Bytes::new(), |value| Bytes::from(encode(&value)));
+                self.protobuf.get_or_init(write).clone()
+            }
+        }
     }
 }
 
@@ -129,7 +155,7 @@ fn documents(
             return;
         }
         let hash = source.fingerprint(&name);
-        out.insert(name, Arc::new(Document { hash, source, json: OnceLock::new() }));
+        out.insert(name, Arc::new(Document { hash, source, written: Written::default() }));
     };
     for (name, make) in v3::others() {
         put(name, Source::Other(make));
@@ -201,16 +227,54 @@ fn response(status: StatusCode, media: Option<&'static str>, body: Bytes, head: 
     response
 }
 
+/// An encoding of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// The media types of one version of OpenAPI: as clients name them below `application/`, and as answers do.
+type Offer = [(&'static str, Encoding, &'static str); 3];
+
 const JSON: &str = "application/json";
 
-/// Whether a client takes JSON, as Go's OpenAPI handlers read `Accept`.
-fn takes_json(headers: &HeaderMap) -> bool {
-    let Some(accept) = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()) else { return true };
-    accept.is_empty()
-        || accept.split(',').any(|clause| {
-            let media = clause.split(';').next().unwrap_or_default().trim();
-            matches!(media, "application/json" | "*/*" | "application/*")
+const V2: Offer = {
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    [
+        ("json", Encoding::Json, JSON),
+        ("com.github.proto-openapi.spec.v2@v1.0+protobuf", Encoding::Protobuf, PROTOBUF),
+        ("com.github.proto-openapi.spec.v2.v1.0+protobuf", Encoding::Protobuf, PROTOBUF),
+    ]
+};
+
+const V3: Offer = {
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    [
+        ("json", Encoding::Json, JSON),
+        ("com.github.proto-openapi.spec.v3@v1.0+protobuf", Encoding::Protobuf, PROTOBUF),
+        ("com.github.proto-openapi.spec.v3.v1.0+protobuf", Encoding::Protobuf, PROTOBUF),
+    ]
+};
+
+/// What a client takes, as Go's OpenAPI handlers read `Accept`: best clauses first, each against the offer in order.
+fn negotiate(headers: &HeaderMap, offer: &Offer) -> Option<(Encoding, &'static str)> {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).filter(|a| !a.is_empty()).unwrap_or("*/*");
+    let mut clauses: Vec<(f32, &str)> = accept
+        .split(',')
+        .map(|clause| {
+            let mut parts = clause.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            let quality = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+            (quality.unwrap_or(1.0), media)
         })
+        .collect();
+    clauses.sort_by(|a, b| b.0.total_cmp(&a.0)); // stable: of equals the first named wins
+    clauses.into_iter().find_map(|(_, media)| {
+        let (kind, sub) = media.split_once('/')?;
+        let fits = |name: &str| (kind == "application" || kind == "*") && (sub == name || sub == "*");
+        offer.iter().find(|(name, ..)| fits(name)).map(|(_, encoding, answered)| (*encoding, *answered))
+    })
 }
 
 /// A year from now, as Go writes it: `Sat, 27 Nov 2027 10:00:00 UTC`.
@@ -220,14 +284,14 @@ fn in_a_year() -> String {
 }
 
 /// Answers with a document that has a hash.
-fn hashed(request: &Request, json: Bytes, hash: &str, immutable: bool) -> Response {
+fn hashed(request: &Request, media: &'static str, body: Bytes, hash: &str, immutable: bool) -> Response {
     let etag = format!("\"{hash}\"");
     let known = request.headers.get(header::IF_NONE_MATCH).and_then(|v| v.to_str().ok());
     let head = request.method == Method::HEAD;
     let mut out = if known.is_some_and(|known| known == etag) {
         response(StatusCode::NOT_MODIFIED, None, Bytes::new(), head)
     } else {
-        response(StatusCode::OK, Some(JSON), json, head)
+        response(StatusCode::OK, Some(media), body, head)
     };
     let headers = out.headers_mut();
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
@@ -256,11 +320,11 @@ impl OpenApi {
         let head = request.method == Method::HEAD;
         let path = request.uri.path().strip_prefix("/openapi/").unwrap_or_default();
         if path == "v2" {
-            if !takes_json(&request.headers) {
+            let Some((encoding, media)) = negotiate(&request.headers, &V2) else {
                 return response(StatusCode::NOT_ACCEPTABLE, None, Bytes::new(), head);
-            }
-            let written = self.v2(&made);
-            return hashed(request, written.json.clone(), &written.hash, false);
+            };
+            let (body, hash) = self.v2(&made, encoding);
+            return hashed(request, media, body, &hash, false);
         }
         if path == "v3" {
             return response(StatusCode::OK, Some("text/plain; charset=utf-8"), made.index(), head);
@@ -268,9 +332,9 @@ impl OpenApi {
         let Some(document) = path.strip_prefix("v3/").and_then(|name| made.documents.get(name)) else {
             return response(StatusCode::NOT_FOUND, None, Bytes::new(), head);
         };
-        if !takes_json(&request.headers) {
+        let Some((encoding, media)) = negotiate(&request.headers, &V3) else {
             return response(StatusCode::NOT_ACCEPTABLE, None, Bytes::new(), head);
-        }
+        };
         let asked = request.query.get("hash");
         match asked {
             Some(asked) if asked != document.hash => {
@@ -281,7 +345,35 @@ impl OpenApi {
                 }
                 out
             }
-            asked => hashed(request, self.json(document), &document.hash, asked.is_some()),
+            asked => hashed(request, media, self.v3(document, encoding), &document.hash, asked.is_some()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_get_the_encoding_that_they_name_first_among_the_best() {
+        let check = |accept: &str, expect: Option<Encoding>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"));
+            assert_eq!(negotiate(&headers, &V2).map(|(encoding, _)| encoding), expect, "{accept}");
+        };
+        check("", Some(Encoding::Json));
+        check("*/*", Some(Encoding::Json));
+        check("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", Some(Encoding::Protobuf));
+        check(
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5,application/*;q=0.1",
+            Some(Encoding::Protobuf),
+        );
+        check(
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5, application/json",
+            Some(Encoding::Json),
+        );
+        check("application/com.github.proto-openapi.spec.v3.v1.0+protobuf", None);
+        check("application/yaml", None);
+        check("text/plain, application/json;q=0.5", Some(Encoding::Json));
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod docs;
 mod endpoint;
+mod gnostic;
 mod parameters;
 mod paths;
 mod schemas;

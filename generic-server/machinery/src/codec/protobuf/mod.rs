@@ -10,7 +10,7 @@ mod frame;
 mod plan;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub mod wire;
 
 pub use decode::{decode, decode_as, decode_raw};
 pub use encode::{encode, encode_as, encode_raw};

@@ -3,11 +3,11 @@
 use super::{Fault, ProtoError};
 
 /// A varint: booleans and integers.
-pub(super) const VARINT: u8 = 0;
+pub const VARINT: u8 = 0;
 /// Eight bytes.
-pub(super) const FIXED64: u8 = 1;
+pub const FIXED64: u8 = 1;
 /// A length and so many bytes: strings, bytes, messages.
-pub(super) const BYTES: u8 = 2;
+pub const BYTES: u8 = 2;
 const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 
 /// Appends a varint.
 #[inline]
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -119,18 +119,14 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Appends a field of bytes.
-pub(super) fn put_bytes(out: &mut Vec<u8>, key: u32, value: &[u8]) {
+pub fn put_bytes(out: &mut Vec<u8>, key: u32, value: &[u8]) {
     put_varint(out, key.into());
     put_varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
 /// Appends a field that holds what `write` appends. The length goes in front when it is known.
-pub(super) fn put_message<E>(
-    out: &mut Vec<u8>,
-    key: u32,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-) -> Result<(), E> {
+pub fn put_message<E>(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     put_varint(out, key.into());
     out.push(0);
     let start = out.len();
@@ -147,6 +143,6 @@ pub(super) fn put_message<E>(
 }
 
 /// The key of a field.
-pub(super) const fn key(number: u32, wire: u8) -> u32 {
+pub const fn key(number: u32, wire: u8) -> u32 {
     number << 3 | wire as u32
 }

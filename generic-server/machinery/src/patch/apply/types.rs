@@ -140,9 +140,10 @@ impl<'s> Type<'s> {
     }
 }
 
-/// Whether a definition without members is published as an object: `RawExtension`, `FieldsV1`.
+/// Whether a definition without members is published as an object whose members are told apart: `FieldsV1`. Go holds a
+/// `RawExtension` as one value.
 fn is_open_object(schema: &Schema) -> bool {
-    matches!(schema.shape, Shape::Ref(id) if builtin::type_name(id) != "JSON")
+    matches!(schema.shape, Shape::Ref(id) if !matches!(builtin::type_name(id), "JSON" | "RawExtension"))
 }
 
 fn by_value<'s>(value: Option<&Value>, kind: Kind<'s>, atomic: bool) -> Atom<'s> {
