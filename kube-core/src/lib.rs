@@ -4,6 +4,7 @@ pub mod admission;
 mod conversion;
 mod defaults;
 mod namespaces;
+mod posted;
 mod row;
 mod strategy;
 mod validation;

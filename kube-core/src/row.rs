@@ -142,7 +142,7 @@ impl Row {
 
     /// With a proxy subresource. `options` is the kind of its query.
     pub(crate) fn proxy(self, options: &'static str) -> Self {
-        self.subresource("proxy", SubresourceKind::Other, Some(("", "v1", options)), PROXY)
+        self.subresource("proxy", SubresourceKind::Proxy, Some(("", "v1", options)), PROXY)
     }
 
     /// Fields that selectors know, and how others are refused.

@@ -5,13 +5,13 @@ use std::{collections::HashMap, sync::Arc};
 use arc_swap::ArcSwap;
 use generic_server::{
     auth::Authorizer,
-    registry::{Backing, Endpoints, Registry, install},
+    registry::{Backing, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
     tasks::Task,
 };
 use machinery::Str;
 
-use crate::{admission, authentication, authorization, namespaces};
+use crate::{admission, authentication, authorization, core, namespaces};
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -27,8 +27,8 @@ pub struct KubeCore {
 
 /// Builds the server; what it does not claim goes to `delegate`.
 pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<GenericServer>) -> KubeCore {
-    let installed = install(crate::resources(), backing, |_| {
-        let mut endpoints = Endpoints::new();
+    let installed = install(crate::resources(), backing, |registries| {
+        let mut endpoints = core::endpoints(registries);
         endpoints.extend(authentication::endpoints());
         endpoints.extend(authorization::endpoints(authorizer));
         endpoints

@@ -36,7 +36,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
 }
 
 /// The body's namespace must be the path's, or be left out.
-pub(crate) fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
+pub fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
     let found = object.str_at(&["metadata", "namespace"]).unwrap_or("");
     if namespaced && !found.is_empty() && found != namespace {
         return Err(Status::bad_request(

@@ -27,7 +27,8 @@ use storage::cache::CacheError;
 
 pub(crate) use body::repeated_keys;
 pub use body::{conform, read_body, read_object};
-pub(crate) use create::{check_name, check_namespace};
+pub(crate) use create::check_name;
+pub use create::check_namespace;
 
 use crate::{
     pipeline::respond::Response,
@@ -121,8 +122,7 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         row.verbs
     } else {
         let Some(subresource) = row.subresource(&info.subresource) else { return Err(Status::path_not_found()) };
-        let takes_rest = entry.endpoints.contains_key(&info.subresource);
-        if !info.rest.is_empty() && !takes_rest {
+        if !info.rest.is_empty() && subresource.kind != SubresourceKind::Proxy {
             return Err(Status::path_not_found());
         }
         subresource.verbs
@@ -141,9 +141,9 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
     let post_to_object = info.verb == Verb::Create && !info.name.is_empty() && info.subresource.is_empty();
     let put_to_collection = matches!(info.verb, Verb::Update | Verb::Patch) && info.name.is_empty();
     let watch_by_other_method = info.verb == Verb::Watch && request.method != Method::GET;
-    if request.method == Method::HEAD
+    let handed_on = row.subresource(&info.subresource).is_some_and(|s| s.kind == SubresourceKind::Proxy);
+    if (!handed_on && (request.method == Method::HEAD || !verbs.contains(info.verb)))
         || watch_by_other_method
-        || !(verbs.contains(info.verb) || connects(request, entry))
         || (row.namespaced && !in_namespace && !cluster_wide_ok)
         || post_to_object
         || put_to_collection
@@ -161,11 +161,6 @@ fn is_watch_path(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let above = if parts.next() == Some("api") { 1 } else { 2 };
     parts.nth(above) == Some("watch")
-}
-
-/// Whether the request goes to a subresource with rules of its own, which judges the method itself.
-fn connects(request: &Request, entry: &Entry) -> bool {
-    !request.info.subresource.is_empty() && entry.endpoints.contains_key(&request.info.subresource)
 }
 
 /// What a failed read of the cache means for the client.

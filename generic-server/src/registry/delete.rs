@@ -28,15 +28,35 @@ const FOREGROUND: &str = "foregroundDeletion";
 impl Registry {
     /// Deletes the object `name`.
     pub async fn delete(&self, write: &mut Write<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
-        let key = self.key(write.namespace, name);
+        let namespace = write.namespace;
+        self.delete_with(namespace, name, options, Some(write)).await
+    }
+
+    /// Deletes the object `name` without asking admission: it has been asked about the document that led to this.
+    pub async fn delete_admitted(
+        &self,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        self.delete_with(namespace, name, options, None).await
+    }
+
+    async fn delete_with(
+        &self,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+        mut admit: Option<&mut Write<'_>>,
+    ) -> Result<Deleted, Status> {
+        let key = self.key(namespace, name);
         let snapshot = self.cache().latest();
         let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
         let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
         let mut state = (self.decode(object.bytes())?, object.revision());
-        let mut admitted = false;
         loop {
             self.check_preconditions(name, &state.0, options)?;
-            if !admitted {
+            if let Some(write) = admit.take() {
                 let attributes = Attributes {
                     operation: Operation::Delete,
                     row: write.row,
@@ -49,7 +69,6 @@ impl Registry {
                 };
                 self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
                 self.admission.validate(&attributes, &Value::Null, write.warnings).await?;
-                admitted = true;
             }
             match self.delete_once(&key, name, &state.0, state.1, options).await? {
                 Ok(deleted) => return Ok(deleted),
@@ -65,7 +84,8 @@ impl Registry {
         }
     }
 
-    fn check_preconditions(&self, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    /// Refuses with 409 unless the object is the one that the options name.
+    pub fn check_preconditions(&self, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
         let kind = machinery::meta::gvk::GroupResource::new(self.row.group.clone(), self.row.kind.clone());
         if let Some(uid) = &options.uid {
             let found = metadata::text(object, "uid");

@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod install;
 pub(crate) mod metadata;
+mod rewrite;
 mod update;
 
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,7 @@ use storage::{
 pub use codec::StoredForm;
 pub use delete::Deleted;
 pub use install::{Backing, Endpoints, Installed, Settings, install};
+pub use rewrite::Preconditions;
 pub use update::{Change, Replace, ReplaceOrCreate};
 
 use crate::{
@@ -73,7 +75,7 @@ impl Write<'_> {
             version: &self.row.version,
             namespace: self.namespace,
             subresource: self.subresource,
-            user: &self.user.name,
+            user: self.user,
         }
     }
 }

@@ -33,11 +33,11 @@ pub trait Change: Send + Sync {
 }
 
 /// The state that an update starts from.
-struct Current {
+pub(super) struct Current {
     /// In the storage version, resourceVersion included.
-    value: Value,
+    pub(super) value: Value,
     /// The revision that a write must find.
-    revision: u64,
+    pub(super) revision: u64,
 }
 
 impl Registry {
@@ -59,14 +59,14 @@ impl Registry {
     }
 
     /// The object as the cache has it; the compare-and-swap tells if that was too old.
-    fn current(&self, key: &str) -> Result<Option<Current>, Status> {
+    pub(super) fn current(&self, key: &str) -> Result<Option<Current>, Status> {
         let snapshot = self.cache().latest();
         let Some(entry) = snapshot.get(key) else { return Ok(None) };
         let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
         Ok(Some(Current { value: self.decode(object.bytes())?, revision: object.revision() }))
     }
 
-    fn parse(&self, kv: &KeyValue) -> Result<Current, Status> {
+    pub(super) fn parse(&self, kv: &KeyValue) -> Result<Current, Status> {
         let bytes = self.form.with_revision(&kv.value, kv.mod_revision).map_err(|e| Status::internal_error(e.0))?;
         Ok(Current { value: self.decode(&bytes)?, revision: kv.mod_revision })
     }
@@ -174,7 +174,7 @@ impl Registry {
         match write.subresource {
             "" => strategy.prepare_update(&write.context(), new, old),
             "status" => strategy.prepare_status_update(&write.context(), new, old),
-            _ => {} // whoever serves another subresource has made the change itself
+            _ => strategy.prepare_subresource_update(&write.context(), new, old),
         }
         if strategy.has_generation() && strategy.counts_as_change(&write.context(), new, old) {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
@@ -191,8 +191,9 @@ impl Registry {
             errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
         }
         errors.extend(match write.subresource {
+            "" => strategy.validate_update(&write.context(), new, old),
             "status" => strategy.validate_status_update(&write.context(), new, old),
-            _ => strategy.validate_update(&write.context(), new, old),
+            _ => strategy.validate_subresource_update(&write.context(), new, old),
         });
         if !errors.is_empty() {
             return Err(Status::invalid(&self.group_kind(), name, errors));

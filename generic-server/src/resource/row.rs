@@ -153,6 +153,8 @@ pub enum SubresourceKind {
         /// Path of the label selector (an object or its text), if the kind has one.
         selector: Option<Vec<Str>>,
     },
+    /// Requests are handed on, whatever their method and the path below; the server that owns the row registers who does so.
+    Proxy,
     /// A rule of its own, which the server that owns the row registers under `resource/subresource`.
     Other,
 }

@@ -6,6 +6,8 @@ use machinery::{
     patch::apply::ResetFields,
 };
 
+use crate::auth::User;
+
 /// What a rule may know about the write it judges.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
@@ -17,8 +19,8 @@ pub struct WriteContext<'a> {
     pub namespace: &'a str,
     /// The subresource written through; empty for the resource itself.
     pub subresource: &'a str,
-    /// The user's name.
-    pub user: &'a str,
+    /// Who writes.
+    pub user: &'a User,
 }
 
 /// One kind's rules. All have defaults; a kind writes down only what is particular to it.
@@ -66,6 +68,14 @@ pub trait Strategy: Send + Sync {
         for field in fields {
             restore(new, old, &field);
         }
+    }
+
+    /// Brings an update through a subresource other than status into line: restores what it may not change.
+    fn prepare_subresource_update(&self, _cx: &WriteContext<'_>, _new: &mut Value, _old: &Value) {}
+
+    /// What is wrong with an update through a subresource other than status, beyond the object's metadata.
+    fn validate_subresource_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        self.validate_update(cx, new, old)
     }
 
     /// What is wrong with an update of the status subresource.

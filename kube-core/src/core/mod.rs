@@ -3,6 +3,7 @@
 pub(crate) mod claims;
 mod config;
 mod controllers;
+mod endpoints;
 mod limits;
 mod namespaces;
 mod nodes;
@@ -11,6 +12,8 @@ pub(crate) mod printers;
 mod services;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
+
+pub(crate) use endpoints::endpoints;
 
 use crate::row::GroupVersion;
 

@@ -1,0 +1,29 @@
+//! Who serves what is not stored in the core group: bindings, and subresources with rules of their own.
+
+use std::{collections::HashMap, sync::Arc};
+
+use generic_server::{
+    registry::{Endpoints, Registry},
+    server::Endpoint,
+};
+use machinery::Str;
+
+use super::pods;
+
+/// The group's endpoints.
+pub(crate) fn endpoints(registries: &HashMap<(Str, Str), Arc<Registry>>) -> Endpoints {
+    let registry = |group: &'static str, plural: &'static str| {
+        registries[&(Str::new_static(group), Str::new_static(plural))].clone()
+    };
+    let pods = registry("", "pods");
+    let bindings = super::resources().into_iter().find(|row| row.plural == "bindings").expect("the group has the row");
+    let table: [(&'static str, Arc<dyn Endpoint>); 3] = [
+        ("bindings", Arc::new(pods::Binding { row: bindings, pods: pods.clone() })),
+        ("pods/binding", Arc::new(pods::Binding { row: (*pods.row).clone(), pods: pods.clone() })),
+        (
+            "pods/eviction",
+            Arc::new(pods::Eviction { pods: pods.clone(), budgets: registry("policy", "poddisruptionbudgets") }),
+        ),
+    ];
+    table.into_iter().map(|(path, endpoint)| ((Str::default(), Str::new_static(path)), endpoint)).collect()
+}

@@ -1,0 +1,149 @@
+//! `pods/binding` and `bindings`: a scheduler says on which node a pod runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use generic_server::{
+    pipeline::respond::Response,
+    registry::{Preconditions, Registry},
+    request::Request,
+    resource::Resource,
+    server::Endpoint,
+};
+use machinery::{
+    Str, Value,
+    meta::{GroupResource, Meta, TimeForm, Timestamp, field_error::FieldError, status::Status},
+    object,
+};
+
+use super::conditions;
+use crate::{
+    defaults::is_empty,
+    posted::{Posted, plainly},
+};
+
+/// Serves both: below a pod, and as a collection where the document names the pod.
+pub(crate) struct Binding {
+    /// The row that requests come through.
+    pub(crate) row: Resource,
+    pub(crate) pods: Arc<Registry>,
+}
+
+#[async_trait]
+impl Endpoint for Binding {
+    async fn serve(&self, request: Request) -> Result<Response, Status> {
+        let mut posted = Posted::read(request, &self.row, ("", "v1", "Binding")).await?;
+        let name = Str::from(Meta::of(&posted.document).name());
+        let below_pod = !posted.request.info.subresource.is_empty();
+        if below_pod && name != posted.request.info.name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        if name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
+        posted.admit(&self.pods, if below_pod { "binding" } else { "" }, &name).await?;
+        plainly(&validate(&posted.document))?;
+        let binding = Meta::of(&posted.document);
+        let wanted = Preconditions { uid: binding.uid().into(), resource_version: binding.resource_version().into() };
+        let place = (posted.request.info.namespace.as_str(), name.as_str());
+        let change = |pod: &mut Value| assign(pod, &posted.document).map_err(|why| conflict(&name, &why));
+        self.pods.rewrite(place, &wanted, posted.options.dry_run, change).await?;
+        Ok(posted.done())
+    }
+}
+
+fn conflict(name: &str, why: &str) -> Status {
+    Status::conflict(&GroupResource::new("", "pods/binding"), name, why)
+}
+
+fn validate(binding: &Value) -> Vec<FieldError> {
+    let target = |key: &str| binding.str_at(&["target", key]).unwrap_or_default();
+    let mut errors = Vec::new();
+    if !matches!(target("kind"), "" | "Node") {
+        errors.push(FieldError::not_supported("target.kind", target("kind"), ["Node", "<empty>"]));
+    }
+    if target("name").is_empty() {
+        errors.push(FieldError::required("target.name", ""));
+    }
+    errors
+}
+
+/// Puts a pod on the binding's node, with the labels and annotations that come with it. Answers why it may not be there.
+fn assign(pod: &mut Value, binding: &Value) -> Result<(), String> {
+    let name = Meta::of(pod).name();
+    if Meta::of(pod).is_terminating() {
+        return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(node) = pod.str_at(&["spec", "nodeName"]).filter(|n| !n.is_empty()) {
+        return Err(format!("pod {name} is already assigned to node {node:?}"));
+    }
+    if !is_empty(pod.at(&["spec", "schedulingGates"])) {
+        return Err(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    pod.set(&["spec", "nodeName"], binding.str_at(&["target", "name"]).unwrap_or_default());
+    for member in ["annotations", "labels"] {
+        for (key, value) in binding.at(&["metadata", member]).and_then(Value::as_object).into_iter().flatten() {
+            pod.set(&["metadata", member, key], value.clone());
+        }
+    }
+    let now = Timestamp::now().text(TimeForm::Seconds);
+    let condition = object! {
+        "type" => "PodScheduled", "status" => "True", "lastProbeTime" => Value::Null, "lastTransitionTime" => now,
+    };
+    conditions::put(pod, condition);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::array;
+
+    use super::*;
+
+    fn binding() -> Value {
+        object! {
+            "metadata" => object! { "name" => "p", "labels" => object! { "zone" => "z" } },
+            "target" => object! { "kind" => "Node", "name" => "n" },
+        }
+    }
+
+    #[test]
+    fn a_pod_gets_its_node_once() {
+        let mut pod = object! {
+            "metadata" => object! { "name" => "p", "labels" => object! { "app" => "a" } }, "spec" => object! {},
+        };
+        assign(&mut pod, &binding()).expect("free");
+        assert_eq!(pod.str_at(&["spec", "nodeName"]), Some("n"));
+        assert_eq!(pod.at(&["metadata", "labels"]), Some(&object! { "app" => "a", "zone" => "z" }));
+        let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array).expect("conditions");
+        assert_eq!(conditions[0].str_at(&["status"]), Some("True"));
+        let again = assign(&mut pod, &binding());
+        assert_eq!(again, Err("pod p is already assigned to node \"n\"".to_owned()));
+    }
+
+    #[test]
+    fn a_gated_or_dying_pod_gets_none() {
+        let gates = array![object! { "name" => "g" }];
+        let mut gated = object! {
+            "metadata" => object! { "name" => "p" }, "spec" => object! { "schedulingGates" => gates },
+        };
+        assert!(assign(&mut gated, &binding()).is_err());
+        let mut dying = object! {
+            "metadata" => object! { "name" => "p", "deletionTimestamp" => "2026-01-01T00:00:00Z" },
+        };
+        assert!(assign(&mut dying, &binding()).is_err());
+    }
+
+    #[test]
+    fn a_binding_targets_a_node() {
+        let check = |kind: &str, name: &str, expect: &[&str]| {
+            let binding = object! { "target" => object! { "kind" => kind, "name" => name } };
+            let texts: Vec<String> = validate(&binding).iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect);
+        };
+        check("Node", "n", &[]);
+        check("", "n", &[]);
+        check("Node", "", &["target.name: Required value"]);
+        check("Pod", "x", &[r#"target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>""#]);
+    }
+}

@@ -1,0 +1,83 @@
+//! Documents that are posted to a subresource of an object and answered at once: bindings, evictions, token requests.
+
+use generic_server::{
+    handlers::{
+        check_namespace,
+        options::{WriteKind, WriteOptions},
+        read_object,
+    },
+    negotiate::{Accepted, Offer},
+    pipeline::respond::{self, Response},
+    registry::{Registry, Write},
+    request::Request,
+    resource::{Resource, Verb},
+};
+use http::StatusCode;
+use machinery::{
+    Value,
+    meta::{
+        field_error::{FieldError, aggregate},
+        status::Status,
+    },
+};
+
+/// A request with such a document, read.
+pub(crate) struct Posted {
+    /// The request.
+    pub(crate) request: Request,
+    /// The document, of its kind and defaulted.
+    pub(crate) document: Value,
+    /// The options in the query.
+    pub(crate) options: WriteOptions,
+    /// Warnings for the client.
+    pub(crate) warnings: Vec<String>,
+    accepted: Accepted,
+}
+
+impl Posted {
+    /// Reads a request. `row` is the resource's, `kind` the document's (group, version, kind).
+    pub(crate) async fn read(
+        mut request: Request,
+        row: &Resource,
+        kind: (&str, &str, &str),
+    ) -> Result<Self, Status> {
+        if request.info.verb != Verb::Create {
+            return Err(Status::method_not_allowed());
+        }
+        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let options = WriteOptions::read(&request, WriteKind::Create)?;
+        let mut warnings = Vec::new();
+        let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
+        check_namespace(&document, &request.info.namespace, true)?;
+        Ok(Posted { request, document, options, warnings, accepted })
+    }
+
+    /// Lets admission see the document, as something made below the object `name` of `parent`.
+    pub(crate) async fn admit(&mut self, parent: &Registry, subresource: &str, name: &str) -> Result<(), Status> {
+        let mut write = Write {
+            row: &parent.row,
+            namespace: &self.request.info.namespace,
+            subresource,
+            user: &self.request.user,
+            options: &self.options,
+            warnings: &mut self.warnings,
+        };
+        parent.admit_posted(&mut write, name, &mut self.document).await
+    }
+
+    /// The answer 201 with a document.
+    pub(crate) fn created(self, document: &Value) -> Response {
+        respond::add_warnings(respond::document(StatusCode::CREATED, document, self.accepted), &self.warnings)
+    }
+
+    /// The answer that says no more than that it is done.
+    pub(crate) fn done(self) -> Response {
+        let status = Status { code: StatusCode::CREATED.as_u16(), ..Status::success(None) };
+        self.created(&status.to_value())
+    }
+}
+
+/// The error of documents whose findings upstream does not report one by one: a 500 with their texts.
+pub(crate) fn plainly(errors: &[FieldError]) -> Result<(), Status> {
+    aggregate(errors).map_or(Ok(()), |text| Err(Status::unknown_error(text)))
+}
