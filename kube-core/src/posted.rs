@@ -36,11 +36,7 @@ pub(crate) struct Posted {
 
 impl Posted {
     /// Reads a request. `row` is the resource's, `kind` the document's (group, version, kind).
-    pub(crate) async fn read(
-        mut request: Request,
-        row: &Resource,
-        kind: (&str, &str, &str),
-    ) -> Result<Self, Status> {
+    pub(crate) async fn read(mut request: Request, row: &Resource, kind: (&str, &str, &str)) -> Result<Self, Status> {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());
         }
@@ -52,12 +48,12 @@ impl Posted {
         Ok(Posted { request, document, options, warnings, accepted })
     }
 
-    /// Lets admission see the document, as something made below the object `name` of `parent`.
-    pub(crate) async fn admit(&mut self, parent: &Registry, subresource: &str, name: &str) -> Result<(), Status> {
+    /// Lets admission see the document, as something made through `row` for the object `name` of `parent`.
+    pub(crate) async fn admit(&mut self, parent: &Registry, row: &Resource, name: &str) -> Result<(), Status> {
         let mut write = Write {
-            row: &parent.row,
+            row,
             namespace: &self.request.info.namespace,
-            subresource,
+            subresource: &self.request.info.subresource,
             user: &self.request.user,
             options: &self.options,
             warnings: &mut self.warnings,

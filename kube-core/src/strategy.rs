@@ -10,6 +10,7 @@ use machinery::{
         names::{self, NameRule},
     },
     object,
+    patch::apply::ResetFields,
     schema::{Schema, decode},
 };
 
@@ -51,6 +52,8 @@ pub(crate) struct Rules {
     pub(crate) validate_update: Option<fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors)>,
     /// What is wrong with an update of the status (new, old).
     pub(crate) validate_status: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
+    /// What the kind says of subresources other than status that edit the object.
+    pub(crate) subresources: &'static [SubresourceRules],
     /// Warnings for the author of an object, given the old one if it is an update.
     pub(crate) warn: fn(&Value, Option<&Value>) -> Vec<String>,
     /// Seconds that a deleted object lives on, given what the request asked for.
@@ -59,10 +62,25 @@ pub(crate) struct Rules {
     pub(crate) may_finish: fn(&Value) -> bool,
     /// What else changes when the deletion of an object begins.
     pub(crate) deleting: fn(&mut Value),
+    /// A first DELETE leaves the object there, marked by `deleting` alone.
+    pub(crate) marks_deletion: bool,
     /// A DELETE that is done at once answers the object.
     pub(crate) returns_deleted: bool,
     /// Seconds after which an object is forgotten.
     pub(crate) expires: bool,
+}
+
+/// What a kind says of a subresource that edits the object.
+#[derive(Clone, Copy)]
+pub(crate) struct SubresourceRules {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Brings an update into line: restores what the subresource may not change.
+    pub(crate) update: fn(&WriteContext<'_>, &mut Value, &Value),
+    /// What is wrong with an update (new, old), beyond the object's metadata.
+    pub(crate) validate: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
+    /// Members that nobody comes to own through it.
+    pub(crate) resets: &'static [&'static [&'static str]],
 }
 
 /// Where most kinds have the spec of their pods.
@@ -89,10 +107,12 @@ impl Rules {
         validate: |_, _, _| {},
         validate_update: None,
         validate_status: |_, _, _, _| {},
+        subresources: &[],
         warn: |_, _| Vec::new(),
         grace: |_, _| None,
         may_finish: |_| true,
         deleting: |_| {},
+        marks_deletion: false,
         returns_deleted: false,
         expires: false,
     };
@@ -192,6 +212,10 @@ impl Kind {
         self.blank.get_or_init(made).clone()
     }
 
+    fn subresource(&self, name: &str) -> Option<&'static SubresourceRules> {
+        self.rules.subresources.iter().find(|rules| rules.name == name)
+    }
+
     /// Drops what a template's pods may not have.
     fn drop_disabled(&self, new: &mut Value, old: Option<&Value>) {
         let Some(path) = self.rules.template else { return };
@@ -266,6 +290,28 @@ impl Strategy for Kind {
         (self.rules.status_update)(cx, new, old);
     }
 
+    fn prepare_subresource_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        if let Some(rules) = self.subresource(cx.subresource) {
+            (rules.update)(cx, new, old);
+        }
+    }
+
+    fn validate_subresource_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        let Some(rules) = self.subresource(cx.subresource) else { return self.validate_update(cx, new, old) };
+        let mut errors = Errors::default();
+        (rules.validate)(cx, &Field::root(new), &Field::root(old), &mut errors);
+        errors.into_vec()
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match (subresource, self.subresource(subresource)) {
+            ("", _) if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            ("status", _) => ResetFields::exclude(&[&["spec"]]),
+            (_, Some(rules)) if !rules.resets.is_empty() => ResetFields::exclude(rules.resets),
+            _ => ResetFields::None,
+        }
+    }
+
     fn has_status(&self) -> bool {
         self.rules.status
     }
@@ -294,6 +340,10 @@ impl Strategy for Kind {
         (self.rules.may_finish)(object)
     }
 
+    fn marks_deletion(&self) -> bool {
+        self.rules.marks_deletion
+    }
+
     fn mark_deletion(&self, object: &mut Value) {
         (self.rules.deleting)(object);
     }
@@ -308,6 +358,13 @@ impl Strategy for Kind {
 
     fn orphans_by_default(&self) -> bool {
         self.rules.orphans
+    }
+}
+
+/// The metadata that a client may change stays the old one: for subresources that are about something else.
+pub(crate) fn restore_metadata(new: &mut Value, old: &Value) {
+    for member in ["deletionTimestamp", "labels", "annotations", "finalizers", "ownerReferences"] {
+        restore(new, old, &["metadata", member]);
     }
 }
 

@@ -129,6 +129,12 @@ impl Registry {
         revision: u64,
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Option<KeyValue>>, Status> {
+        let strategy = &self.row.strategy;
+        if strategy.marks_deletion() && metadata::is_deleting(object) && !strategy.may_finish_deletion(object) {
+            let stored = self.form.encode(object);
+            let bytes = self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0))?;
+            return Ok(Ok(Deleted::Marked(bytes)));
+        }
         let mut marked = object.clone();
         let begins = self.row.strategy.marks_deletion() && !metadata::is_deleting(object);
         if begins {

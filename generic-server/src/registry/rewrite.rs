@@ -76,12 +76,15 @@ impl Registry {
             change(&mut new)?;
             let stored = self.form.encode(&new);
             if dry_run || metadata::unchanged(&new, &state.value) {
-                let bytes = self.form.with_revision(&stored, state.revision).map_err(|e| Status::internal_error(e.0))?;
+                let bytes =
+                    self.form.with_revision(&stored, state.revision).map_err(|e| Status::internal_error(e.0))?;
                 return Ok(Written { bytes, created: false });
             }
             match self.store.put(&key, stored.clone(), Expect::Revision(state.revision), None).await {
                 Ok(revision) => return self.written(&key, &stored, revision, false),
-                Err(StoreError::Conflict { current: found }) => current = found.map(|kv| self.parse(&kv)).transpose()?,
+                Err(StoreError::Conflict { current: found }) => {
+                    current = found.map(|kv| self.parse(&kv)).transpose()?
+                }
                 Err(error) => return Err(self.store_error(error, "update", name)),
             }
         }

@@ -1,10 +1,12 @@
 //! Admission plugins that are about built-in kinds, one file each.
 
+mod pod_resize;
 mod priority;
 mod service_account;
 mod storage_protection;
 mod taints;
 mod tolerations;
+mod topology_labels;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -40,6 +42,8 @@ pub fn plugin(
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
         "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations(*settings)),
+        "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
+        "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),
         "StorageObjectInUseProtection" => Arc::new(storage_protection::StorageProtection),
         _ => return None,
     })

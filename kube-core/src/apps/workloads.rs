@@ -122,7 +122,13 @@ mod tests {
 
     #[test]
     fn a_daemon_set_counts_changes_of_its_template_in_an_annotation() {
-        let cx = WriteContext { group: "apps", version: "v1", namespace: "n", subresource: "", user: &generic_server::auth::User::default() };
+        let cx = WriteContext {
+            group: "apps",
+            version: "v1",
+            namespace: "n",
+            subresource: "",
+            user: &generic_server::auth::User::default(),
+        };
         let mut old = object! { "spec" => object! { "template" => object! { "a" => 1 } } };
         create_daemon_set(&cx, &mut old);
         assert_eq!(old.str_at(&TEMPLATE_GENERATION), Some("1"));

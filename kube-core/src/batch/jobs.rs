@@ -99,7 +99,13 @@ mod tests {
     fn created(text: &str) -> Value {
         let mut v = json::decode(text.as_bytes()).expect("valid JSON");
         job(&mut v);
-        let cx = WriteContext { group: "batch", version: "v1", namespace: "n", subresource: "", user: &generic_server::auth::User::default() };
+        let cx = WriteContext {
+            group: "batch",
+            version: "v1",
+            namespace: "n",
+            subresource: "",
+            user: &generic_server::auth::User::default(),
+        };
         create_job(&cx, &mut v);
         v
     }

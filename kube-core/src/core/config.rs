@@ -192,7 +192,13 @@ mod tests {
             let secret = object! { "type" => kind, "data" => data };
             let (mut errors, cx) = (
                 Errors::default(),
-                WriteContext { group: "", version: "v1", namespace: "n", subresource: "", user: "u" },
+                WriteContext {
+                    group: "",
+                    version: "v1",
+                    namespace: "n",
+                    subresource: "",
+                    user: &generic_server::auth::User::default(),
+                },
             );
             secret_is_valid(&cx, &Field::root(&secret), &mut errors);
             let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();

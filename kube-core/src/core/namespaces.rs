@@ -5,7 +5,8 @@ use machinery::{Str, Value, array, meta::names, object};
 
 use crate::{
     defaults::{is_empty, part, text},
-    strategy::{Rules, restore},
+    strategy::{Rules, SubresourceRules, restore},
+    validation::{Errors, Field},
 };
 
 /// The label by which selectors find a namespace by its name.
@@ -18,6 +19,16 @@ pub(super) const RULES: Rules = Rules {
     update,
     may_finish,
     deleting,
+    validate,
+    validate_update: Some(|_, _, _, _| {}),
+    validate_status,
+    subresources: &[SubresourceRules {
+        name: "finalize",
+        update: |_, new, old| restore(new, old, &["status"]),
+        validate: validate_finalize,
+        resets: &[&["status"]],
+    }],
+    marks_deletion: true,
     names: names::name_is_dns_label,
     ..Rules::STATUS.returns_deleted()
 };
@@ -51,8 +62,6 @@ fn may_finish(namespace: &Value) -> bool {
 
 fn deleting(namespace: &mut Value) {
     namespace.set(&["status", "phase"], "Terminating");
-    // A namespace has no grace period: it lives until its content is gone.
-    namespace.remove_at(&["metadata", "deletionGracePeriodSeconds"]);
 }
 
 /// Finalizers of the namespace's content go through the finalize subresource alone.
@@ -60,5 +69,86 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
     restore(new, old, &["spec", "finalizers"]);
     if new.get("spec").is_none() {
         new.set(&["spec"], object! { "finalizers" => array![] });
+    }
+}
+
+fn validate(_cx: &WriteContext<'_>, namespace: &Field<'_>, errors: &mut Errors) {
+    let spec = namespace.at("spec");
+    let finalizers = spec.at("finalizers");
+    finalizers.each(|finalizer| finalizer_name(&finalizers.with(finalizer.value()), errors));
+}
+
+fn validate_finalize(_cx: &WriteContext<'_>, new: &Field<'_>, _old: &Field<'_>, errors: &mut Errors) {
+    new.at("spec").at("finalizers").each(|finalizer| finalizer_name(&finalizer, errors));
+}
+
+/// The finalizers of a namespace's content: one of the standard ones, or one with a domain.
+fn finalizer_name(finalizer: &Field<'_>, errors: &mut Errors) {
+    finalizer.check(names::qualified_name, errors);
+    if !finalizer.text().contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.text()) {
+        finalizer.invalid("name is neither a standard finalizer name nor is it fully qualified", errors);
+    }
+}
+
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// The phase says whether the namespace is being deleted, and nothing else.
+fn validate_status(_cx: &WriteContext<'_>, new: &Field<'_>, _old: &Field<'_>, errors: &mut Errors) {
+    let status = new.at("status");
+    let phase = status.at("phase");
+    let (expected, when) = match new.at("metadata").at("deletionTimestamp").is_set() {
+        true => ("Terminating", "not empty"),
+        false => ("Active", "empty"),
+    };
+    if phase.text() != expected {
+        let detail = format!("may only be '{expected}' if `deletionTimestamp` is {when}");
+        status.at("Phase").invalid_as(phase.text(), detail, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(errors: Errors) -> Vec<String> {
+        errors.into_vec().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn finalizers_are_standard_or_have_a_domain() {
+        let check = |finalizer: &str, findings: usize| {
+            let mut errors = Errors::default();
+            finalizer_name(&Field::root(&Value::from(finalizer)), &mut errors);
+            assert_eq!(errors.len(), findings, "{finalizer}");
+        };
+        check("kubernetes", 0);
+        check("example.com/mine", 0);
+        check("plain", 1);
+        check("bad name", 2);
+    }
+
+    #[test]
+    fn the_phase_follows_the_deletion() {
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "",
+            subresource: "status",
+            user: &generic_server::auth::User::default(),
+        };
+        let check = |phase: &str, deleting: bool, expect: &[&str]| {
+            let mut namespace = object! { "metadata" => object! {}, "status" => object! { "phase" => phase } };
+            if deleting {
+                namespace.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+            }
+            let (mut errors, field) = (Errors::default(), Field::root(&namespace));
+            validate_status(&cx, &field, &field, &mut errors);
+            assert_eq!(texts(errors), expect);
+        };
+        check("Active", false, &[]);
+        check("Terminating", true, &[]);
+        let refused =
+            "status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty";
+        check("Active", true, &[refused]);
     }
 }

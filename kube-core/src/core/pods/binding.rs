@@ -41,7 +41,7 @@ impl Endpoint for Binding {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        posted.admit(&self.pods, if below_pod { "binding" } else { "" }, &name).await?;
+        posted.admit(&self.pods, &self.row, &name).await?;
         plainly(&validate(&posted.document))?;
         let binding = Meta::of(&posted.document);
         let wanted = Preconditions { uid: binding.uid().into(), resource_version: binding.resource_version().into() };

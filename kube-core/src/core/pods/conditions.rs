@@ -11,7 +11,9 @@ pub(super) fn put(object: &mut Value, mut condition: Value) {
     let conditions = conditions.as_array_mut().expect("made above");
     match conditions.iter_mut().find(|c| c.get("type") == condition.get("type")) {
         Some(found) => {
-            if let (true, Some(since)) = (found.get("status") == condition.get("status"), found.get("lastTransitionTime")) {
+            if let (true, Some(since)) =
+                (found.get("status") == condition.get("status"), found.get("lastTransitionTime"))
+            {
                 condition.set(&["lastTransitionTime"], since.clone());
             }
             *found = condition;

@@ -43,7 +43,7 @@ impl Endpoint for Eviction {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let options = delete_options(&posted)?;
-        posted.admit(&self.pods, "eviction", &name).await?;
+        posted.admit(&self.pods, &self.pods.row, &name).await?;
         self.evict(&posted.request.info.namespace, &name, &options).await?;
         Ok(posted.done())
     }
@@ -94,7 +94,8 @@ impl Eviction {
             [] => None,
             [budget] => Some(budget),
             _ => {
-                let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                let why =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
                 return Err(Status::unknown_error(why));
             }
         };
@@ -110,7 +111,9 @@ impl Eviction {
         }
         // The pod does not count as healthy, unless it becomes ready meanwhile.
         match self.remove(namespace, name, &pinned_to(&pod, options)).await {
-            Err(status) if status.is_conflict() && options.resource_version.is_none() => Err(still_processed(&budget_name)),
+            Err(status) if status.is_conflict() && options.resource_version.is_none() => {
+                Err(still_processed(&budget_name))
+            }
             done => done.map(|_| Attempt::Done),
         }
     }

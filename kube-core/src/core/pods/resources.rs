@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use machinery::{Map, Str, Value, meta::quantity::Quantity};
 
 /// Amounts by resource name.
-type Amounts = BTreeMap<Str, Quantity>;
+pub(crate) type Amounts = BTreeMap<Str, Quantity>;
 
 /// The amounts in `container.resources.requests` or `.limits`. What is not a quantity is left out: validation refuses it.
 fn amounts(holder: &Value, list: &str) -> Amounts {
@@ -40,13 +40,13 @@ fn list<'a>(spec: &'a Value, name: &str) -> &'a [Value] {
     spec.get(name).and_then(Value::as_array).unwrap_or_default()
 }
 
-fn is_sidecar(container: &Value) -> bool {
+pub(super) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == Some("Always")
 }
 
 /// What the containers of a pod need at once at the worst moment: all containers and sidecars running, or one of the init
 /// containers beside the sidecars before it.
-fn container_requests(spec: &Value) -> Amounts {
+pub(crate) fn container_requests(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {
         add(&mut running, &amounts(container, "requests"));

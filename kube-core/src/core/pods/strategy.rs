@@ -7,7 +7,7 @@ use machinery::{
     object,
 };
 
-use super::{affinity, apparmor, defaults, gates, resources};
+use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources};
 use crate::{
     defaults::is_empty,
     strategy::{Rules, restore},
@@ -20,6 +20,7 @@ pub(crate) const RULES: Rules = Rules {
     update,
     status_update,
     grace,
+    subresources: &[ephemeral_containers::EPHEMERAL_CONTAINERS, resize::RESIZE],
     keeps_status: true,
     ..Rules::WORKLOAD.returns_deleted()
 };

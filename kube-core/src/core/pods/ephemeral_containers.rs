@@ -1,0 +1,103 @@
+//! `pods/ephemeralcontainers`: containers that are added to a running pod, to look into it.
+
+use generic_server::resource::WriteContext;
+use machinery::{Value, meta::FieldError};
+
+use super::{RULES, gates};
+use crate::{
+    strategy::{SubresourceRules, restore, restore_metadata},
+    validation::{Errors, Field},
+};
+
+const EPHEMERAL: [&str; 2] = ["spec", "ephemeralContainers"];
+
+/// The rules of the subresource.
+pub(super) const EPHEMERAL_CONTAINERS: SubresourceRules =
+    SubresourceRules { name: "ephemeralcontainers", update, validate, resets: &[] };
+
+/// Only the ephemeral containers may change.
+fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    let containers = new.at(&EPHEMERAL).cloned();
+    restore(new, old, &["spec"]);
+    restore(new, old, &["status"]);
+    restore_metadata(new, old);
+    match containers {
+        Some(containers) => new.set(&EPHEMERAL, containers),
+        None => drop(new.remove_at(&EPHEMERAL)),
+    }
+    gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
+}
+
+/// They may be added, and stay what they are then.
+fn validate(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    if old.at("metadata").at("annotations").key("kubernetes.io/config.mirror").is_set() {
+        *errors = Errors::default();
+        errors.push(FieldError::forbidden("", "static pods do not support ephemeral containers"));
+        return;
+    }
+    (RULES.validate)(cx, new, errors);
+    let (new, old) = (new.at("spec"), old.at("spec"));
+    let (new, old) = (new.at("ephemeralContainers"), old.at("ephemeralContainers"));
+    for container in old.items() {
+        let name = container.str_at(&["name"]).unwrap_or_default();
+        match new.items().iter().find(|c| c.get("name") == container.get("name")) {
+            None => new.forbidden(format!("existing ephemeral containers {name:?} may not be removed\n"), errors),
+            Some(found) if !found.semantic_eq(container) => {
+                new.forbidden(format!("existing ephemeral containers {name:?} may not be changed\n"), errors);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use generic_server::auth::User;
+    use machinery::{array, object};
+
+    use super::*;
+
+    fn cx(user: &User) -> WriteContext<'_> {
+        WriteContext { group: "", version: "v1", namespace: "n", subresource: "ephemeralcontainers", user }
+    }
+
+    fn pod(image: &str, ephemeral: Value) -> Value {
+        object! {
+            "metadata" => object! { "labels" => object! { "image" => image } },
+            "spec" => object! {
+                "containers" => array![object! { "name" => "c", "image" => image }], "ephemeralContainers" => ephemeral,
+            },
+        }
+    }
+
+    #[test]
+    fn nothing_else_changes() {
+        let (old, mut new) = (pod("a", array![]), pod("b", array![object! { "name" => "debug" }]));
+        update(&cx(&User::default()), &mut new, &old);
+        assert_eq!(new.str_at(&["metadata", "labels", "image"]), Some("a"));
+        assert_eq!(new.at(&["spec", "containers"]), old.at(&["spec", "containers"]));
+        assert_eq!(new.at(&EPHEMERAL), Some(&array![object! { "name" => "debug" }]));
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let check = |new: Value, expect: &[&str]| {
+            let old = pod("a", array![object! { "name" => "debug", "image" => "i" }]);
+            let (user, mut errors) = (User::default(), Errors::default());
+            let new = pod("a", new);
+            validate(&cx(&user), &Field::root(&new), &Field::root(&old), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            let ours: Vec<&str> = texts.iter().map(|t| t.trim_end()).filter(|t| t.contains("existing")).collect();
+            assert_eq!(ours, expect);
+        };
+        check(array![object! { "name" => "debug", "image" => "i" }, object! { "name" => "more" }], &[]);
+        check(
+            array![],
+            &[r#"spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed"#],
+        );
+        check(
+            array![object! { "name" => "debug", "image" => "j" }],
+            &[r#"spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be changed"#],
+        );
+    }
+}
