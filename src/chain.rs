@@ -6,10 +6,11 @@ use anyhow::{Context as _, Result};
 use generic_server::{
     admission::{self, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
-    health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, StoreAnswers},
+    health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TaskReady},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
+    pages::{Flagz, Profiles, Statusz, Verbosity},
     pipeline::{Authentication, Cors, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
@@ -96,24 +97,16 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).chain(own).collect();
     let tasks = Tasks::start(tasks).context("tasks")?;
     let index = Arc::new(Index::default());
-    let store_check = Arc::new(StoreAnswers(store.clone(), config.storage.health_timeout));
-    let livez = || Health::new("livez").with("etcd", store_check.clone()).tasks(tasks.clone());
-    let kms = kms_checks(config, encryption.as_ref());
-    let with_kms = |health: Health| kms.iter().fold(health, |health, (name, check)| health.with(name, check.clone()));
-    let healthz = with_kms(Health::new("healthz")).with("etcd", store_check.clone()).tasks(tasks.clone());
-    let readyz = with_kms(Health::new("readyz"))
-        .with("etcd", store_check.clone())
-        .with("etcd-readiness", Arc::new(StoreAnswers(store.clone(), config.storage.ready_timeout)))
-        .with("informer-sync", Arc::new(CachesFilled(caches)))
-        .tasks(tasks.clone())
-        .last("shutdown", Arc::new(NotShuttingDown(lifecycle.clone())));
-    let (healthz, livez, readyz) = (Arc::new(healthz), Arc::new(livez()), Arc::new(readyz));
+    let health =
+        Healths { config, lifecycle: &lifecycle, store: &store, encryption: encryption.as_ref(), tasks: &tasks };
+    let slis = Arc::new(Slis::new());
+    let (healthz, livez, readyz) = (health.healthz(&slis), health.livez(&slis), health.readyz(&slis, caches));
     let version = Arc::new(Version::new(VERSION));
     let nothing = Arc::new(NothingHere);
-    let front = aggregator
+    let mut front = aggregator
         .builder
-        .path("/", index.clone())
-        .path("/index.html", index.clone())
+        .unlisted("/", index.clone())
+        .unlisted("/index.html", index.clone())
         .path("/healthz", healthz.clone())
         .prefix("/healthz/", healthz)
         .path("/livez", livez.clone())
@@ -121,13 +114,24 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         .path("/readyz", readyz.clone())
         .prefix("/readyz/", readyz)
         .path("/version", version.clone())
-        .path("/version/", version)
+        .unlisted("/version/", version)
         .prefix("/version/", nothing.clone())
         .path("/openapi/v2", openapi.clone())
         .path("/openapi/v3", openapi.clone())
         .prefix("/openapi/v3/", openapi)
         .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone())))
-        .build();
+        .path("/metrics/slis", slis)
+        .path("/statusz", Arc::new(Statusz::new(VERSION, index.clone())))
+        .path("/flagz", Arc::new(Flagz(config.flags.clone())));
+    if config.profiling {
+        let verbosity = Arc::new(Verbosity(crate::logging::set_verbosity));
+        front = front
+            .unlisted("/debug/pprof", Arc::new(Profiles))
+            .prefix("/debug/pprof/", Arc::new(Profiles))
+            .unlisted("/debug/flags", verbosity.clone())
+            .prefix("/debug/flags/", verbosity);
+    }
+    let front = front.build();
     index.set(&front);
     let pipeline = Pipeline {
         front,
@@ -144,6 +148,65 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         lifecycle,
     };
     Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
+}
+
+/// Hooks of upstream's names whose work is part of a task here.
+const HOOKS: [(&str, &str); 7] = [
+    ("generic-apiserver-start-informers", "storage-readiness"),
+    ("start-apiserver-admission-initializer", "storage-readiness"),
+    ("apiservice-registration-controller", "start-kube-aggregator-informers"),
+    ("apiservice-discovery-controller", "start-kube-aggregator-informers"),
+    ("apiservice-openapi-controller", "start-kube-aggregator-informers"),
+    ("apiservice-openapiv3-controller", "start-kube-aggregator-informers"),
+    ("apiservice-status-local-available-controller", "kube-apiserver-autoregistration"),
+];
+
+/// What the health paths are made of.
+struct Healths<'a> {
+    config: &'a Config,
+    lifecycle: &'a Lifecycle,
+    store: &'a Arc<dyn Store>,
+    encryption: Option<&'a Arc<Encryption>>,
+    tasks: &'a Tasks,
+}
+
+impl Healths<'_> {
+    fn healthz(&self, slis: &Arc<Slis>) -> Arc<Health> {
+        let health = self.store_answers(self.providers(Health::new("healthz")));
+        Arc::new(self.hooks(health).counted(slis.clone()))
+    }
+
+    fn livez(&self, slis: &Arc<Slis>) -> Arc<Health> {
+        Arc::new(self.hooks(self.store_answers(Health::new("livez"))).counted(slis.clone()))
+    }
+
+    fn readyz(&self, slis: &Arc<Slis>, caches: Vec<Arc<Cache>>) -> Arc<Health> {
+        let ready = StoreAnswers(self.store.clone(), self.config.storage.ready_timeout);
+        let health = self
+            .store_answers(self.providers(Health::new("readyz")))
+            .with("etcd-readiness", Arc::new(ready))
+            .with("informer-sync", Arc::new(CachesFilled(caches)));
+        let not_ending = Arc::new(NotShuttingDown(self.lifecycle.clone()));
+        Arc::new(self.hooks(health).last("shutdown", not_ending).counted(slis.clone()))
+    }
+
+    fn providers(&self, health: Health) -> Health {
+        kms_checks(self.config, self.encryption)
+            .into_iter()
+            .fold(health, |health, (name, check)| health.with(name, check))
+    }
+
+    fn store_answers(&self, health: Health) -> Health {
+        health.with("etcd", Arc::new(StoreAnswers(self.store.clone(), self.config.storage.health_timeout)))
+    }
+
+    /// A check for each task, and for what hooks of upstream's do in them.
+    fn hooks(&self, health: Health) -> Health {
+        let hook = |health: Health, (name, task): (&str, &'static str)| {
+            health.with(format!("poststarthook/{name}"), Arc::new(TaskReady(self.tasks.clone(), task)))
+        };
+        HOOKS.into_iter().fold(health, hook).tasks(self.tasks.clone())
+    }
 }
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {

@@ -1,15 +1,20 @@
 //! Logs go to standard error, as lines of text or as JSON, from tracing's events and spans.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, sync::OnceLock};
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{
+    Layer as _, Registry, filter::Targets, fmt, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _,
+};
 
 use crate::config::{LogFormat, Logging};
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
 const CRATES: [&str; 8] =
     ["kube_apiserver", "generic_server", "machinery", "storage", "cel", "kube_core", "apiextensions", "aggregator"];
+
+/// What is logged now, and the way to change it.
+static CURRENT: OnceLock<(Logging, reload::Handle<Targets, Registry>)> = OnceLock::new();
 
 /// Starts logging. A second call changes nothing.
 pub(crate) fn start(logging: &Logging) {
@@ -25,8 +30,19 @@ pub(crate) fn start(logging: &Logging) {
             fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).log_internal_errors(false).boxed()
         }
     };
+    let (filter, handle) = reload::Layer::new(targets(logging));
     // An error says that somebody else's subscriber is there already (a test's).
-    let _ = tracing_subscriber::registry().with(layer.with_filter(targets(logging))).try_init();
+    if tracing_subscriber::registry().with(layer.with_filter(filter)).try_init().is_ok() {
+        let _ = CURRENT.set((logging.clone(), handle));
+    }
+}
+
+/// Sets `--v` of the running server.
+pub(crate) fn set_verbosity(text: &str) -> Result<(), String> {
+    let verbosity = text.trim().parse().map_err(|_| format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))?;
+    let (logging, handle) = CURRENT.get().ok_or("nothing is logged")?;
+    let logging = Logging { verbosity, ..logging.clone() };
+    handle.reload(targets(&logging)).map_err(|error| error.to_string())
 }
 
 fn targets(logging: &Logging) -> Targets {

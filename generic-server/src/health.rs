@@ -1,10 +1,14 @@
 //! `/healthz`, `/livez`, `/readyz`: checks in a list, and each of them alone.
 
+mod slis;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::StatusCode;
 use machinery::meta::status::Status;
+
+pub use slis::Slis;
 
 use crate::{
     pipeline::respond::{Response, page_not_found, text},
@@ -27,6 +31,7 @@ pub struct Health {
     checks: Vec<(String, Arc<dyn Check>)>,
     tasks: Option<Tasks>,
     last: Vec<(String, Arc<dyn Check>)>,
+    slis: Option<Arc<Slis>>,
 }
 
 impl Health {
@@ -34,7 +39,7 @@ impl Health {
     pub fn new(path: &'static str) -> Self {
         let always: [(String, Arc<dyn Check>); 2] =
             [("ping".into(), Arc::new(Always)), ("log".into(), Arc::new(Always))];
-        Health { path, checks: always.into(), tasks: None, last: Vec::new() }
+        Health { path, checks: always.into(), tasks: None, last: Vec::new(), slis: None }
     }
 
     /// With one more check.
@@ -58,6 +63,13 @@ impl Health {
         self
     }
 
+    /// Counting the results of all checks.
+    #[must_use]
+    pub fn counted(mut self, slis: Arc<Slis>) -> Self {
+        self.slis = Some(slis);
+        self
+    }
+
     async fn run(&self) -> Vec<(String, Result<(), String>)> {
         let mut results = Vec::new();
         for (name, check) in &self.checks {
@@ -73,6 +85,9 @@ impl Health {
         }
         for (name, check) in &self.last {
             results.push((name.clone(), check.check().await));
+        }
+        if let Some(slis) = &self.slis {
+            results.iter().for_each(|(name, result)| slis.note(self.path, name, result.is_ok()));
         }
         results
     }
@@ -122,6 +137,12 @@ impl Endpoint for Health {
             None => page_not_found(),
         })
     }
+
+    fn listed(&self) -> Vec<String> {
+        let tasks = self.tasks.iter().flat_map(Tasks::status).map(|task| format!("poststarthook/{}", task.name));
+        let checks = self.checks.iter().chain(&self.last).map(|(name, _)| name.clone());
+        checks.chain(tasks).map(|name| format!("/{}/{name}", self.path)).collect()
+    }
 }
 
 /// A check that never fails: that it is answered is the proof.
@@ -131,6 +152,20 @@ struct Always;
 impl Check for Always {
     async fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// A task is ready: for hooks of upstream's names whose work is part of another task here.
+pub struct TaskReady(pub Tasks, pub &'static str);
+
+#[async_trait]
+impl Check for TaskReady {
+    async fn check(&self) -> Result<(), String> {
+        match self.0.state(self.1) {
+            Some(State::Ready) => Ok(()),
+            Some(State::Failed(why)) => Err(why),
+            Some(State::Starting) | None => Err("not finished".to_owned()),
+        }
     }
 }
 

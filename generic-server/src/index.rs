@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
-use machinery::{Value, meta::status::Status, object};
+use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::{
     negotiate::{Media, Offer},
-    pipeline::respond::{self, Response, page_not_found},
+    pipeline::respond::{self, Response},
     request::Request,
     server::{Endpoint, GenericServer},
 };
@@ -24,13 +24,18 @@ impl Index {
             unreachable!("the index is set once, when the chain is linked");
         }
     }
+
+    /// All paths that are listed, sorted.
+    pub fn paths(&self) -> Vec<Str> {
+        let front = self.0.get().and_then(Weak::upgrade);
+        front.map(|front| front.all_paths().into_iter().collect()).unwrap_or_default()
+    }
 }
 
 #[async_trait]
 impl Endpoint for Index {
     async fn serve(&self, _request: Request) -> Result<Response, Status> {
-        let Some(front) = self.0.get().and_then(Weak::upgrade) else { return Ok(page_not_found()) };
-        let paths: Value = front.all_paths().iter().map(Value::from).collect();
+        let paths: Value = self.paths().into_iter().map(Value::from).collect();
         let mut text = machinery::codec::json::encode_pretty(&object! { "paths" => paths });
         text.push(b'\n');
         Ok(respond::bytes(StatusCode::OK, Media::Json.name(), text.into()))

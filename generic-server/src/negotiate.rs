@@ -53,9 +53,8 @@ pub struct Offer {
 impl Offer {
     /// What stored built-in objects are offered in.
     pub const OBJECTS: Offer = Offer { media: &Media::ALL, routed: true, transforms: true, aggregated: None };
-    /// Custom resources have no protobuf of their own.
-    pub const CUSTOM: Offer =
-        Offer { media: &[Media::Json, Media::Yaml], routed: false, transforms: true, aggregated: None };
+    /// Custom resources have no protobuf of their own, but their metadata have.
+    pub const CUSTOM: Offer = Offer { media: &Media::ALL, routed: false, transforms: true, aggregated: None };
     /// Documents that have no other form.
     pub const PLAIN: Offer = Offer { media: &Media::ALL, routed: true, transforms: false, aggregated: None };
     /// Discovery of everything at once.

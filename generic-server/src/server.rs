@@ -27,6 +27,11 @@ use crate::{
 pub trait Endpoint: Send + Sync {
     /// Answers the request.
     async fn serve(&self, request: Request) -> Result<Response, Status>;
+
+    /// The paths below its own that the index lists.
+    fn listed(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A row, and who serves it.
@@ -65,6 +70,7 @@ pub struct GenericServer {
     table: Arc<ArcSwap<ResourceTable>>,
     paths: HashMap<Str, Arc<dyn Endpoint>>,
     prefixes: Vec<(Str, Arc<dyn Endpoint>)>,
+    unlisted: BTreeSet<Str>,
     versions: Option<Arc<dyn VersionEndpoints>>,
     delegate: Option<Arc<GenericServer>>,
 }
@@ -88,6 +94,7 @@ impl Builder {
             table: Arc::default(),
             paths: HashMap::new(),
             prefixes: Vec::new(),
+            unlisted: BTreeSet::new(),
             versions: None,
             delegate: None,
         })
@@ -105,6 +112,14 @@ impl Builder {
     pub fn path(mut self, path: impl Into<Str>, endpoint: Arc<dyn Endpoint>) -> Self {
         self.0.paths.insert(path.into(), endpoint);
         self
+    }
+
+    /// Serves one path that the index does not list.
+    #[must_use]
+    pub fn unlisted(mut self, path: impl Into<Str>, endpoint: Arc<dyn Endpoint>) -> Self {
+        let path = path.into();
+        self.0.unlisted.insert(path.clone());
+        self.path(path, endpoint)
     }
 
     /// Serves all paths that start so.
@@ -214,7 +229,11 @@ impl GenericServer {
         let mut all = BTreeSet::new();
         let mut server = Some(self);
         while let Some(this) = server {
-            all.extend(this.paths.keys().cloned());
+            all.extend(this.paths.keys().filter(|path| !this.unlisted.contains(*path)).cloned());
+            all.extend(this.prefixes.iter().flat_map(|(_, endpoint)| endpoint.listed()).map(Str::from));
+            if this.versions.is_some() {
+                all.extend(["/api", "/apis", "/apis/"].map(Str::new_static));
+            }
             for entry in this.table.load().entries() {
                 let row = &entry.row;
                 if row.group.is_empty() {

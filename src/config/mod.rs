@@ -13,7 +13,7 @@ mod requests;
 mod serving;
 mod storage;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 pub use admission::{ADMISSION_PLUGINS, Admission};
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts};
@@ -59,6 +59,10 @@ pub struct Config {
     pub allow_privileged: bool,
     /// What is logged, and how.
     pub logging: Logging,
+    /// `--profiling`: whether profiles and the verbosity of logs are served below `/debug`.
+    pub profiling: bool,
+    /// All flags with their values, as operators see them.
+    pub flags: BTreeMap<&'static str, String>,
     /// Flags that were given and have no effect: one warning each at start.
     pub without_effect: Vec<&'static str>,
     /// What else the operator should know, said once at start.
@@ -164,6 +168,8 @@ impl Config {
             proxying: Proxying::from_flags(flags, &mut findings),
             allow_privileged: flags.bool("allow-privileged"),
             logging: Logging::from_flags(flags, &mut findings),
+            profiling: flags.bool("profiling"),
+            flags: flags.all(),
             without_effect: flags.without_effect().collect(),
             warnings: findings.warnings,
         };

@@ -78,7 +78,8 @@ fn flags_become_the_configuration() {
     assert!(config.features.is_on("SidecarContainers") && !config.features.is_on("NoSuchFeature"));
     assert_eq!((config.logging.verbosity, config.logging.modules.get("storage")), (4, Some(&6)));
     assert_eq!(config.logging.format, LogFormat::Json);
-    assert!(config.without_effect.contains(&"feature-gates") && config.without_effect.contains(&"profiling"));
+    assert!(!config.profiling && config.flags.get("profiling").is_some_and(|value| value == "false"));
+    assert!(config.without_effect.contains(&"feature-gates"));
     assert!(!config.without_effect.contains(&"secure-port"));
 }
 

@@ -116,6 +116,11 @@ impl Parsed {
         given.map(|flag| flag.name)
     }
 
+    /// All flags, and their values as text.
+    pub(crate) fn all(&self) -> BTreeMap<&'static str, String> {
+        FLAGS.iter().map(|flag| (flag.name, self.value(flag.name).to_string())).collect()
+    }
+
     fn value(&self, name: &str) -> Value {
         let flag = find(name);
         let given = self.given.get(flag.name).cloned();
@@ -218,7 +223,8 @@ mod tests {
 
     #[test]
     fn flags_without_effect_are_listed_once_when_given() {
-        let parsed = given(&["--profiling=false", "--profiling=true", "--secure-port=0"]).expect("parses");
-        assert_eq!(parsed.without_effect().collect::<Vec<_>>(), ["profiling"]);
+        let parsed =
+            given(&["--contention-profiling=false", "--contention-profiling=true", "--secure-port=0"]).expect("parses");
+        assert_eq!(parsed.without_effect().collect::<Vec<_>>(), ["contention-profiling"]);
     }
 }

@@ -161,7 +161,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Features, "contention-profiling", Bool, "", NoEffectYet, "Profile locks."),
     row(Features, "debug-socket-path", String, "", NoEffectYet, "A Unix socket that serves profiles without authentication."),
     row(Features, "enable-priority-and-fairness", Bool, "true", NoEffectYet, "Queue requests by priority level and flow."),
-    row(Features, "profiling", Bool, "true", NoEffectYet, "Serve profiles under /debug/pprof."),
+    row(Features, "profiling", Bool, "true", Used, "Serve profiles under /debug/pprof."),
     // Authentication
     row(Authentication, "anonymous-auth", Bool, "true", Used, "Requests without credentials are system:anonymous instead of being refused."),
     row(Authentication, "api-audiences", Strings, "", NoEffectYet, "The audiences that this server's tokens are for. None: the service account issuers."),

@@ -68,6 +68,30 @@ pub(crate) enum Value {
     Pairs(Vec<SniPair>),
 }
 
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let joined = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Text(value) => f.write_str(value),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Duration(value) => {
+                write!(f, "{}", machinery::meta::duration::GoDuration { nanoseconds: value.0 })
+            }
+            Self::Ip(value) => value.map_or(Ok(()), |ip| write!(f, "{ip}")),
+            Self::List(values) => write!(f, "[{}]", values.join(",")),
+            Self::Ports(range) => write!(f, "{}-{}", range.first, range.last),
+            Self::Map(values) => f.write_str(&joined(&mut values.iter().map(|(key, value)| format!("{key}={value}")))),
+            Self::Ints(values) => write!(f, "[{}]", joined(&mut values.iter().map(i64::to_string))),
+            Self::Pairs(pairs) => {
+                let pair = |pair: &SniPair| format!("{},{}", pair.certificate, pair.key);
+                write!(f, "[{}]", pairs.iter().map(pair).collect::<Vec<_>>().join(";"))
+            }
+        }
+    }
+}
+
 impl Kind {
     /// The kind's name in the help; booleans have none.
     pub(crate) fn label(self) -> &'static str {

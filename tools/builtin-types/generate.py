@@ -5,7 +5,8 @@
 
 TYPES.json holds the definitions and protobuf messages of v1.36, PROTOBUF.json objects as the real server sends them in both
 encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, and zero
-in JSON only for the latter, so that the objects show which is which. What neither shows is in go-facts.txt. The output is the same for the same input.
+in JSON only for the latter, so that the objects show which is which. What neither shows is in go-facts.txt, and messages that
+no group serves, of discovery documents, in more-messages.json. The output is the same for the same input.
 
 A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
 Members of a definition's JSON: `fields`, `embedded` (protobuf fields that hold inlined structs: name to [number, message]), `atomic`,
@@ -221,8 +222,10 @@ def definition_line(name, x, seen, facts):
 
 def main():
     types, pairs = (json.load(open(path)) for path in sys.argv[1:3])
+    here = os.path.dirname(os.path.abspath(__file__))
     definitions, messages = types["definitions"], types["messages"]
-    facts = read_facts(os.path.join(os.path.dirname(os.path.abspath(__file__)), "go-facts.txt"))
+    messages.update(json.load(open(os.path.join(here, "more-messages.json"))))
+    facts = read_facts(os.path.join(here, "go-facts.txt"))
     seen = observe(definitions, messages, pairs)
     for line in sorted(definition_line(n, x, seen, facts) for n, x in definitions.items()):
         print(line)

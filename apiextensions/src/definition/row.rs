@@ -25,7 +25,8 @@ pub(crate) fn row() -> Resource {
         categories: vec![Str::new_static("api-extensions")],
         namespaced: false,
         verbs: Verbs::STANDARD,
-        storage_version_hash: Some(super::storage_hash(GROUP, "v1", KIND)),
+        // Of the version that upstream says it prefers to store.
+        storage_version_hash: Some(super::storage_hash(GROUP, "v1beta1", KIND)),
         subresources: vec![Subresource {
             name: Str::new_static("status"),
             kind: SubresourceKind::Status,

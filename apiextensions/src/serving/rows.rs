@@ -56,7 +56,7 @@ pub(super) fn rows(
             conversion,
             strategy: strategy.clone(),
             printer: Arc::new(Columns::of(version)),
-            selectable_fields: fields.clone(),
+            selectable_fields: fields_of(version, &fields),
             unknown_field: UnknownField::Unsupported,
             deprecation: deprecation(definition, version, &names.kind),
         }
@@ -105,14 +105,26 @@ pub(super) fn split(path: &str) -> Vec<Str> {
 /// The fields that any version selects by. One list for all, since the objects are the same.
 fn selectable_fields(definition: Definition<'_>) -> Vec<SelectableField> {
     let mut fields: Vec<SelectableField> = Vec::new();
-    let paths = definition.versions().flat_map(|v| v.list("selectableFields")).filter_map(|f| f.str_at(&["jsonPath"]));
-    for path in paths {
-        let field = SelectableField::new(path.strip_prefix('.').unwrap_or(path));
+    for field in definition.versions().flat_map(own_fields) {
         if !fields.contains(&field) {
             fields.push(field);
         }
     }
     fields
+}
+
+/// All fields, those hidden that the version does not select by.
+fn fields_of(version: Version<'_>, all: &[SelectableField]) -> Vec<SelectableField> {
+    let own: Vec<SelectableField> = own_fields(version).collect();
+    let known = |field: &SelectableField| SelectableField { hidden: !own.contains(field), ..field.clone() };
+    all.iter().map(known).collect()
+}
+
+fn own_fields(version: Version<'_>) -> impl Iterator<Item = SelectableField> {
+    let paths = version.list("selectableFields").iter();
+    paths.filter_map(|f| {
+        f.str_at(&["jsonPath"]).map(|path| SelectableField::new(path.strip_prefix('.').unwrap_or(path)))
+    })
 }
 
 /// The warning that requests for a deprecated version get.

@@ -80,7 +80,11 @@ impl Discovery {
     fn answer(&self, request: &Request, place: &Place) -> Result<Response, Status> {
         let made = self.documents();
         let documents = &made.documents;
-        let get_only = matches!(place, Place::Core | Place::Version(..));
+        let get_only = match place {
+            Place::Core => true,
+            Place::Version(group, _) => self.is_built_in(group),
+            Place::Groups { .. } | Place::Group(_) => false,
+        };
         if get_only && request.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
@@ -114,9 +118,11 @@ impl Discovery {
 
     /// Versions that are served, and all others of the built-in groups, which have no other owner.
     fn answers_for(&self, group: &str, version: &str) -> bool {
-        let built_in =
-            |table: &Arc<ArcSwap<ResourceTable>>| table.load().group(group).is_some_and(|rows| rows.is_built_in());
-        self.documents().documents.resources(group, version).is_some() || self.tables.iter().any(built_in)
+        self.documents().documents.resources(group, version).is_some() || self.is_built_in(group)
+    }
+
+    fn is_built_in(&self, group: &str) -> bool {
+        self.tables.iter().any(|table| table.load().group(group).is_some_and(|rows| rows.is_built_in()))
     }
 
     fn knows_group(&self, group: &str) -> bool {

@@ -59,10 +59,8 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
-/// The encodings that a row's documents may come in.
-fn readable(row: &Resource) -> &'static [Media] {
-    if row.built_in { &[Media::Json, Media::Yaml, Media::Protobuf] } else { &[Media::Json, Media::Yaml] }
-}
+/// The encodings that documents may come in.
+const READABLE: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 
 /// The document in a request's body, as the row's type: decoded, checked for unknown fields, defaulted.
 pub async fn read_object(
@@ -72,8 +70,8 @@ pub async fn read_object(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let media = Media::of_content_type(request.header("content-type"), readable(row))
-        .ok_or_else(|| Status::unsupported_media_type(&readable(row).iter().map(|m| m.name()).collect::<Vec<_>>()))?;
+    let media = Media::of_content_type(request.header("content-type"), &READABLE)
+        .ok_or_else(|| Status::unsupported_media_type(&READABLE.iter().map(|m| m.name()).collect::<Vec<_>>()))?;
     let bytes = read_body(request).await?;
     let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
     let (value, mut problems, cut) = expected.parse(&bytes, media, validation)?;
@@ -155,7 +153,8 @@ impl Expected<'_> {
         if (group, version, kind) != (self.group, self.version, self.kind) {
             return Err(self.other_kind(if api_version.is_empty() { self.version } else { api_version }, kind));
         }
-        let id = builtin::by_gvk(group, version, kind).ok_or_else(|| self.unhandled("it has no protobuf"))?;
+        let no_message = || self.unhandled(&super::transform::no_message("unstructured.Unstructured"));
+        let id = builtin::by_gvk(group, version, kind).ok_or_else(no_message)?;
         protobuf::decode_raw(id, envelope.raw).map_err(|e| self.unhandled(&e.to_string()))
     }
 

@@ -148,7 +148,11 @@ impl<'a> Patch<'a> {
         match errors.first() {
             None => Ok(patched),
             Some(first) if row.built_in => Err(self.invalid(&patched, first.to_string())),
-            Some(_) => Err(Status::invalid(&GroupKind::new(row.group.clone(), found_kind), self.name, errors)),
+            Some(_) => {
+                let version = patched.str_at(&["apiVersion"]).unwrap_or("");
+                let group = version.split_once('/').map_or("", |(group, _)| group);
+                Err(Status::invalid(&GroupKind::new(group, found_kind.as_str()), self.name, errors))
+            }
         }
     }
 

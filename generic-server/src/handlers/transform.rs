@@ -122,6 +122,7 @@ impl View {
 
     /// An object's bytes in the form asked for. `columns`: whether a table of one names its columns.
     pub fn encode_one(&self, registry: &Registry, bytes: &Bytes, columns: bool) -> Result<Bytes, Status> {
+        self.check_encodes("")?;
         Ok(match self.accepted.form {
             Form::Table { .. } => {
                 let value = self.versioned(registry, bytes)?;
@@ -148,7 +149,10 @@ impl View {
     /// A value in the row's version, in the form asked for.
     pub fn encode_value(&self, registry: &Registry, value: Value, columns: bool) -> Result<Bytes, Status> {
         match self.accepted.form {
-            Form::Whole | Form::Aggregated => Ok(encode(&value, self.accepted).into()),
+            Form::Whole | Form::Aggregated => {
+                self.check_encodes("")?;
+                Ok(encode(&value, self.accepted).into())
+            }
             _ => self.encode_one(registry, &json::encode(&value).into(), columns),
         }
     }
@@ -178,6 +182,7 @@ impl View {
 
     /// A list of cached objects.
     pub fn list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+        self.check_encodes("List")?;
         match self.accepted.form {
             Form::Whole if self.is_raw() => Ok(self.raw_list(registry, objects, meta)),
             Form::Whole | Form::Aggregated => {
@@ -331,6 +336,14 @@ impl View {
         if matches!(self.accepted.form, Form::Metadata { .. }) { Err(self.not_an_object()) } else { Ok(()) }
     }
 
+    /// Refuses to write a custom resource as protobuf: it has no message.
+    fn check_encodes(&self, suffix: &str) -> Result<(), Status> {
+        if self.accepted.media != Media::Protobuf || self.accepted.form != Form::Whole || self.entry.row.built_in {
+            return Ok(());
+        }
+        Err(Status::new(406, "NotAcceptable", no_message(&self.go_type(suffix))))
+    }
+
     fn not_an_object(&self) -> Status {
         let list = self.go_type("List");
         let message = format!("you requested PartialObjectMetadata, but the requested object is a list (*{list})");
@@ -354,6 +367,13 @@ impl View {
         };
         format!("{package}.{}{suffix}", self.entry.row.kind)
     }
+}
+
+/// What upstream says of a Go type that cannot be written as protobuf, nor read.
+pub(super) fn no_message(go_type: &str) -> String {
+    format!(
+        "object *{go_type} does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message"
+    )
 }
 
 fn meta_version(beta: bool) -> &'static str {

@@ -312,6 +312,10 @@ impl Endpoint for OpenApi {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
         Ok(self.answer(&request))
     }
+
+    fn listed(&self) -> Vec<String> {
+        vec!["/openapi/v3/".to_owned()]
+    }
 }
 
 impl OpenApi {

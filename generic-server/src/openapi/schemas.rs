@@ -75,7 +75,8 @@ impl Schemas {
 
     /// Puts a custom kind and the kind of its lists in. `props` is the `openAPIV3Schema` of its version.
     pub(super) fn custom_kind(&mut self, row: &Resource, props: Option<&Value>) {
-        let fields: Vec<Value> = row.selectable_fields.iter().map(|f| object! { "jsonPath" => &f.name }).collect();
+        let own = row.selectable_fields.iter().filter(|field| !field.hidden);
+        let fields: Vec<Value> = own.map(|f| object! { "jsonPath" => &f.name }).collect();
         let kind = CustomKind {
             selectable_fields: &fields,
             ..custom(&row.group, &row.version, &row.kind, &row.list_kind, &row.plural)

@@ -64,6 +64,8 @@ pub struct SelectableField {
     pub paths: Vec<Vec<Str>>,
     /// What an object without the field counts as having.
     pub default: Str,
+    /// Whether only another version's selectors know the field: all versions of a resource number the same fields.
+    pub hidden: bool,
 }
 
 /// The texts with which kinds refuse a field selector.
@@ -83,12 +85,17 @@ pub enum UnknownField {
 impl SelectableField {
     /// A field whose name is also its path in the stored object.
     pub fn new(name: &str) -> Self {
-        SelectableField { name: name.into(), paths: vec![split(name)], default: Str::default() }
+        SelectableField { name: name.into(), paths: vec![split(name)], default: Str::default(), hidden: false }
     }
 
     /// A field that is called one thing in selectors and another in the stored object.
     pub fn at(name: &str, paths: &[&str]) -> Self {
-        SelectableField { name: name.into(), paths: paths.iter().map(|p| split(p)).collect(), default: Str::default() }
+        SelectableField {
+            name: name.into(),
+            paths: paths.iter().map(|p| split(p)).collect(),
+            default: Str::default(),
+            hidden: false,
+        }
     }
 
     /// With what an object without the field counts as having.
@@ -180,7 +187,7 @@ impl Resource {
         let known = match field {
             "metadata.name" => true,
             "metadata.namespace" => self.namespaced || self.unknown_field == UnknownField::OnlyMetadata,
-            _ => self.selectable_fields.iter().any(|f| f.name == field),
+            _ => self.selectable_fields.iter().any(|f| f.name == field && !f.hidden),
         };
         (!known).then(|| match self.unknown_field {
             UnknownField::OnlyMetadata => {

@@ -87,13 +87,14 @@ pub(super) enum Target {
 
 impl Target {
     /// The message of a kind. A few kinds are no definitions of the published API: PartialObjectMetadata, RangeAllocation,
-    /// the options that come as query parameters.
+    /// documents of discovery, the options that come as query parameters.
     pub(super) fn of_kind(group: &str, version: &str, kind: &str) -> Option<Target> {
         if let Some(id) = builtin::by_gvk(group, version, kind) {
             return Some(Target::Definition(id));
         }
         let package = match (group, version) {
-            ("meta.k8s.io", "v1") => "k8s.io.apimachinery.pkg.apis.meta.v1",
+            ("meta.k8s.io", "v1" | "v1beta1") => "k8s.io.apimachinery.pkg.apis.meta.v1",
+            ("apidiscovery.k8s.io", "v2") => "k8s.io.api.apidiscovery.v2",
             ("", "v1") => "k8s.io.api.core.v1",
             _ => return None,
         };

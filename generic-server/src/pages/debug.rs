@@ -1,0 +1,71 @@
+//! Below `/debug`: how much is logged, which can be changed while the server runs, and the index of profiles.
+
+use async_trait::async_trait;
+use http::{HeaderValue, Method, StatusCode, header};
+use machinery::meta::status::Status;
+
+use crate::{
+    body::Body,
+    handlers::read_body,
+    pipeline::respond::{self, Response, page_not_found},
+    request::Request,
+    server::Endpoint,
+};
+
+/// Sets how much is logged, from the text of `--v`; the error says why not.
+pub type SetVerbosity = fn(&str) -> Result<(), String>;
+
+/// `/debug/flags` and `/debug/flags/v`.
+pub struct Verbosity(pub SetVerbosity);
+
+#[async_trait]
+impl Endpoint for Verbosity {
+    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
+        if request.info.path != "/debug/flags/v" {
+            let page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/v: a PUT sets it\n\
+                        </body>\n</html>\n";
+            return Ok(respond::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page)));
+        }
+        if request.method != Method::PUT {
+            return Ok(plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method"));
+        }
+        let body = read_body(&mut request).await?;
+        let value = String::from_utf8_lossy(&body);
+        Ok(match (self.0)(&value) {
+            Ok(()) => plain(StatusCode::OK, &format!("successfully set klog.logging.verbosity to {value}")),
+            Err(why) => plain(StatusCode::BAD_REQUEST, &format!("failed set klog.logging.verbosity {value}: {why}")),
+        })
+    }
+}
+
+fn plain(code: StatusCode, text: &str) -> Response {
+    respond::bytes(code, "text/plain", Body::full(format!("{text}\n")))
+}
+
+/// `/debug/pprof`. Differs: Go's runtime profiles are not there; what is left are the index and the command line.
+pub struct Profiles;
+
+#[async_trait]
+impl Endpoint for Profiles {
+    async fn serve(&self, request: Request) -> Result<Response, Status> {
+        Ok(match request.info.path.as_str() {
+            "/debug/pprof" => {
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+                response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/debug/pprof/"));
+                response
+            }
+            "/debug/pprof/" => {
+                let page = "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n<a href='cmdline'>cmdline</a>\n\
+                            </body>\n</html>\n";
+                respond::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page))
+            }
+            "/debug/pprof/cmdline" => {
+                let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+                respond::text(StatusCode::OK, words.join("\0"))
+            }
+            path if path.starts_with("/debug/pprof/") => respond::text(StatusCode::NOT_FOUND, "Unknown profile\n"),
+            _ => page_not_found(),
+        })
+    }
+}
