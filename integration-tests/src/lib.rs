@@ -1,11 +1,13 @@
 //! Black-box tests over HTTPS, with real clients.
 //!
 //! [`Server`] is the built `kube-apiserver` as a process of its own, with a folder of its own; [`Reply`] is what it says to
-//! a request that is written by hand, so that malformed ones can be sent too. `src/bin/sample-apiserver.rs` is an
+//! a request that is written by hand, so that malformed ones can be sent too. [`Etcd`] is a real etcd. `src/bin/sample-apiserver.rs` is an
 //! aggregated server.
 
 mod client;
+mod etcd;
 mod server;
 
 pub use client::{Reply, raw, send};
+pub use etcd::Etcd;
 pub use server::{Server, binary, free_port, kubectl_path};

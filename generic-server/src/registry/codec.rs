@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
     codec::{json, protobuf, scan},
-    schema::{self, Schema},
+    schema::{self, Schema, Shape},
 };
 use storage::{
     Revision,
@@ -32,6 +32,7 @@ pub struct StoredForm {
     /// Ways from other versions, by apiVersion.
     conversions: Vec<(Str, Arc<dyn Conversion>)>,
     strategy: Arc<dyn Strategy>,
+    schema: Arc<Schema>,
     custom: Option<Custom>,
 }
 
@@ -56,6 +57,7 @@ impl StoredForm {
             fields: row.selectable_fields.clone(),
             conversions: versions.iter().filter_map(|r| Some((r.api_version(), r.conversion.clone()?))).collect(),
             strategy: row.strategy.clone(),
+            schema: row.schema.clone(),
             custom: None,
         }
     }
@@ -135,7 +137,7 @@ impl StoredForm {
             return Err(DecodeError(why.to_owned()));
         }
         let mut object = if stored.starts_with(PROTOBUF) {
-            protobuf::decode(stored).map_err(|e| DecodeError(e.to_string()))?
+            self.read_protobuf(stored)?
         } else {
             json::decode(stored).map_err(|e| DecodeError(e.to_string()))?
         };
@@ -152,6 +154,15 @@ impl StoredForm {
             return Err(DecodeError(format!("found {found:?}, expected {} {}", self.api_version, self.kind)));
         }
         Ok(self.encode(&object))
+    }
+
+    /// Reads upstream's protobuf. What is of a version that nobody serves is read as the one that is.
+    fn read_protobuf(&self, stored: &[u8]) -> Result<Value, DecodeError> {
+        let read = protobuf::decode(stored).or_else(|error| match self.schema.shape {
+            Shape::Ref(id) => protobuf::decode_as(id, stored),
+            _ => Err(error),
+        });
+        read.map_err(|error| DecodeError(error.to_string()))
     }
 
     /// From another version of the kind into the stored one.

@@ -81,7 +81,7 @@ pub fn install(
     let mut by_path: HashMap<Str, Arc<Registry>> = HashMap::new();
     let mut registries = HashMap::new();
     let is_stored = |row: &Resource| row.storage_version_hash.is_some();
-    for row in rows.iter().filter(|row| is_stored(row) && row.conversion.is_none()) {
+    for row in stored_rows(rows.iter().filter(|row| is_stored(row))) {
         let versions: Vec<Resource> =
             rows.iter().filter(|r| r.storage_path == row.storage_path && is_stored(r)).cloned().collect();
         let registry = Registry::start_versions(row.clone(), versions, backing);
@@ -107,4 +107,16 @@ pub fn install(
         })
         .collect();
     Installed { entries, registries }
+}
+
+/// A row in the storage version for each place in the store. Where that version is not served it is made of one that is.
+fn stored_rows<'a>(rows: impl Iterator<Item = &'a Resource> + Clone) -> Vec<Resource> {
+    let mut stored: Vec<Resource> = rows.clone().filter(|row| row.conversion.is_none()).cloned().collect();
+    for row in rows {
+        if !stored.iter().any(|known| known.storage_path == row.storage_path) {
+            let (group, version) = row.storage_version.clone();
+            stored.push(Resource { group, version, conversion: None, ..row.clone() });
+        }
+    }
+    stored
 }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use integration_tests::Server;
 use serde_json::{Value, json};
 
@@ -77,28 +78,11 @@ fn found_below(folder: &Path, text: &[u8]) -> bool {
     })
 }
 
-/// A provider with a key of 32 times this letter.
+/// A provider with keys of 32 bytes, each named and made of one letter.
 fn key(provider: &str, letters: &[char]) -> String {
-    let secret = |letter: char| {
-        // 32 equal bytes in base64: ten times the same three of them, and two more.
-        let three = base64_of_three(letter as u8);
-        format!("{}{}", three.repeat(10), base64_of_two(letter as u8))
-    };
-    let keys: Vec<String> = letters.iter().map(|l| format!("{{name: {l}, secret: {}}}", secret(*l))).collect();
+    let secret = |letter: &char| STANDARD.encode(letter.to_string().repeat(32));
+    let keys: Vec<String> = letters.iter().map(|l| format!("{{name: {l}, secret: {}}}", secret(l))).collect();
     format!("{{{provider}: {{keys: [{}]}}}}", keys.join(", "))
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64_of_three(byte: u8) -> String {
-    let bits = u32::from(byte) << 16 | u32::from(byte) << 8 | u32::from(byte);
-    (0..4).rev().map(|i| char::from(ALPHABET[(bits >> (6 * i) & 63) as usize])).collect()
-}
-
-fn base64_of_two(byte: u8) -> String {
-    let bits = u32::from(byte) << 10 | u32::from(byte) << 2;
-    let text: String = (0..3).rev().map(|i| char::from(ALPHABET[(bits >> (6 * i) & 63) as usize])).collect();
-    text + "="
 }
 
 fn secret(name: &str) -> Value {

@@ -2,8 +2,10 @@
 
 mod aggregation;
 mod bad_input;
+mod disk;
 mod durability;
 mod encryption;
+mod etcd;
 mod kubectl;
 mod readme;
 mod workspace;
