@@ -186,6 +186,21 @@ impl Rules {
         self
     }
 
+    /// With rules that an update of the status must follow.
+    pub(crate) const fn validate_status(
+        mut self,
+        rule: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
+    ) -> Self {
+        self.validate_status = rule;
+        self
+    }
+
+    /// With warnings for authors.
+    pub(crate) const fn warn(mut self, rule: fn(&Value, Option<&Value>) -> Vec<String>) -> Self {
+        self.warn = rule;
+        self
+    }
+
     /// With members that updates may not change.
     pub(crate) const fn update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
         self.update = rule;

@@ -1,7 +1,10 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
+mod matching;
+mod policies;
 mod printers;
 mod rules;
+mod webhooks;
 
 use generic_server::resource::Resource;
 
@@ -21,12 +24,12 @@ pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg=")
             .table(printers::MUTATING_POLICIES)
-            .strategy(rules::POLICIES)
+            .strategy(rules::MUTATING_POLICIES)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg=")
             .table(printers::BINDINGS)
-            .strategy(rules::BINDINGS)
+            .strategy(rules::MUTATING_BINDINGS)
             .category("api-extensions")
             .stored_as(V1BETA1, RENAMED),
         V1.cluster("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0=")
@@ -40,7 +43,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .status(),
         V1.cluster("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg=")
             .table(printers::BINDINGS)
-            .strategy(rules::BINDINGS)
+            .strategy(rules::VALIDATING_BINDINGS)
             .category("api-extensions"),
         V1.cluster("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "B0wHjQmsGNk=")
             .table(printers::WEBHOOKS)

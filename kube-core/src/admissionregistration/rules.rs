@@ -2,25 +2,43 @@
 
 use machinery::{Value, object};
 
+use super::{policies, webhooks};
 use crate::{
     defaults::{each, number, pointer, within},
     strategy::Rules,
 };
 
-/// The rules of policies.
-pub(super) const POLICIES: Rules = Rules::COUNTED.conditional().defaults(policy);
+/// The rules of policies that change objects.
+pub(super) const MUTATING_POLICIES: Rules = Rules::COUNTED
+    .conditional()
+    .defaults(policy)
+    .validate(policies::mutating)
+    .validate_update(policies::mutating_update);
 
-/// The rules of policies whose status a controller writes.
-pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..POLICIES };
+/// The rules of policies that judge objects; a controller writes their status.
+pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..Rules::COUNTED }
+    .conditional()
+    .defaults(policy)
+    .validate(policies::validating)
+    .validate_update(policies::validating_update)
+    .validate_status(policies::validating_status);
 
-/// The rules of bindings of policies.
-pub(super) const BINDINGS: Rules = Rules::COUNTED.conditional().defaults(|binding| {
-    within(binding, "spec", |spec| within(spec, "matchResources", match_resources));
-});
+/// The rules of bindings of policies that change objects.
+pub(super) const MUTATING_BINDINGS: Rules = Rules::COUNTED
+    .conditional()
+    .defaults(|binding| within(binding, "spec", |spec| within(spec, "matchResources", match_resources)))
+    .validate(policies::mutating_binding);
+
+/// The rules of bindings of policies that judge objects.
+pub(super) const VALIDATING_BINDINGS: Rules = MUTATING_BINDINGS.validate(policies::validating_binding);
 
 /// The rules of configurations of validating webhooks.
-pub(super) const VALIDATING_WEBHOOKS: Rules =
-    Rules::PLAIN.counts(&["webhooks"]).conditional().defaults(|config| each(config, "webhooks", webhook));
+pub(super) const VALIDATING_WEBHOOKS: Rules = Rules::PLAIN
+    .counts(&["webhooks"])
+    .conditional()
+    .defaults(|config| each(config, "webhooks", webhook))
+    .validate(webhooks::configuration)
+    .validate_update(webhooks::configuration_update);
 
 /// The rules of configurations of mutating webhooks.
 pub(super) const MUTATING_WEBHOOKS: Rules = Rules {

@@ -1,6 +1,8 @@
 //! The group apps: workloads that keep pods running.
 
 pub(crate) mod printers;
+pub(crate) mod template;
+mod validation;
 mod workloads;
 
 use generic_server::resource::Resource;
@@ -13,7 +15,8 @@ const V1: GroupVersion = GroupVersion("apps", "v1");
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.namespaced("controllerrevisions", "ControllerRevision", "85nkx63pcBU=")
-            .table(printers::CONTROLLER_REVISIONS),
+            .table(printers::CONTROLLER_REVISIONS)
+            .strategy(workloads::CONTROLLER_REVISIONS),
         V1.namespaced("daemonsets", "DaemonSet", "dd7pWHUlMKQ=")
             .table(printers::DAEMON_SETS)
             .strategy(workloads::DAEMON_SETS)

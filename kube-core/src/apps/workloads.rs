@@ -3,6 +3,7 @@
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names};
 
+use super::{template::named_after, validation};
 use crate::{
     core::{claims, pods},
     defaults::{each, is_empty, part, pointer, text, within},
@@ -12,25 +13,49 @@ use crate::{
 const WORKLOAD: Rules = Rules::WORKLOAD.template(TEMPLATE);
 
 /// The rules of deployments.
-pub(super) const DEPLOYMENTS: Rules = WORKLOAD.counts(&["spec", "metadata.annotations"]).defaults(deployment);
+pub(super) const DEPLOYMENTS: Rules = WORKLOAD
+    .counts(&["spec", "metadata.annotations"])
+    .defaults(deployment)
+    .validate(validation::deployment)
+    .validate_update(validation::deployment_update)
+    .validate_status(validation::deployment_status)
+    .warn(named_after);
 
 /// The rules of replica sets.
-pub(super) const REPLICA_SETS: Rules = WORKLOAD.defaults(|set| {
-    within(set, "spec", |spec| {
-        pointer(spec, "replicas", 1);
-        within(spec, "template", pods::template_defaults);
-    });
-});
+pub(super) const REPLICA_SETS: Rules = WORKLOAD
+    .defaults(|set| {
+        within(set, "spec", |spec| {
+            pointer(spec, "replicas", 1);
+            within(spec, "template", pods::template_defaults);
+        });
+    })
+    .validate(validation::replica_set)
+    .validate_update(validation::replica_set_update)
+    .validate_status(validation::replica_set_status)
+    .warn(named_after);
 
 /// The rules of daemon sets.
-pub(super) const DAEMON_SETS: Rules = WORKLOAD.defaults(daemon_set).create(create_daemon_set).update(update_daemon_set);
+pub(super) const DAEMON_SETS: Rules = WORKLOAD
+    .defaults(daemon_set)
+    .create(create_daemon_set)
+    .update(update_daemon_set)
+    .validate(validation::daemon_set)
+    .validate_update(validation::daemon_set_update)
+    .validate_status(validation::daemon_set_status);
 
 /// The rules of stateful sets.
 pub(super) const STATEFUL_SETS: Rules = WORKLOAD
     .names(names::name_is_dns_label)
     .defaults(stateful_set)
     .create(|_, set| drop_max_unavailable(set))
-    .update(|_, set, _| drop_max_unavailable(set));
+    .update(|_, set, _| drop_max_unavailable(set))
+    .validate(validation::stateful_set)
+    .validate_update(validation::stateful_set_update)
+    .validate_status(validation::stateful_set_status);
+
+/// The rules of controller revisions.
+pub(super) const CONTROLLER_REVISIONS: Rules =
+    Rules::PLAIN.validate(validation::controller_revision).validate_update(validation::controller_revision_update);
 
 fn deployment(deployment: &mut Value) {
     within(deployment, "spec", |spec| {

@@ -2,14 +2,18 @@
 
 use machinery::{Value, array, object};
 
-use super::conversion::drop_annotations;
+use super::{conversion::drop_annotations, validation};
 use crate::{
     defaults::{is_empty, part, pointer, within},
     strategy::Rules,
 };
 
 /// The rules of autoscalers.
-pub(super) const RULES: Rules = Rules::STATUS.defaults(defaults);
+pub(super) const RULES: Rules = Rules::STATUS
+    .defaults(defaults)
+    .validate(validation::autoscaler)
+    .validate_update(validation::autoscaler_update)
+    .validate_status(validation::autoscaler_status);
 
 fn defaults(autoscaler: &mut Value) {
     drop_annotations(autoscaler);

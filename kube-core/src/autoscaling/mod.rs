@@ -5,6 +5,7 @@ mod conversion;
 mod defaults;
 mod metrics;
 mod printer;
+mod validation;
 
 use generic_server::resource::Resource;
 

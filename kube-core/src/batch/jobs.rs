@@ -3,7 +3,9 @@
 use generic_server::resource::WriteContext;
 use machinery::{Str, Value};
 
+use super::{status, validation};
 use crate::{
+    apps::template::named_after,
     core::pods,
     defaults::{each, is_empty, pointer, text, within},
     strategy::{Rules, TEMPLATE},
@@ -11,11 +13,19 @@ use crate::{
 
 /// The rules of jobs.
 pub(super) const JOBS: Rules =
-    Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job) };
+    Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job) }
+        .validate(validation::job)
+        .validate_update(validation::job_update)
+        .validate_status(status::job)
+        .warn(named_after);
 
 /// The rules of cron jobs.
-pub(super) const CRON_JOBS: Rules =
-    Rules::WORKLOAD.template(&["spec", "jobTemplate", "spec", "template", "spec"]).defaults(cron_job);
+pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
+    .template(&["spec", "jobTemplate", "spec", "template", "spec"])
+    .defaults(cron_job)
+    .validate(validation::cron_job)
+    .validate_update(validation::cron_job_update)
+    .warn(named_after);
 
 const LABELS: [&str; 2] = ["metadata", "labels"];
 const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];

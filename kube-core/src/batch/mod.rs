@@ -1,7 +1,12 @@
 //! The group batch: pods that run to completion.
 
+mod failure_policy;
+mod indexes;
 mod jobs;
 mod printers;
+mod schedule;
+mod status;
+mod validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::UnsupportedForKind};
 

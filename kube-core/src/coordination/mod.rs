@@ -16,7 +16,15 @@ const RULES: Rules = Rules::PLAIN
     .create_on_update()
     .conditional()
     .create(|_, lease| drop_disabled(lease, None))
-    .update(|_, lease, old| drop_disabled(lease, Some(old)));
+    .update(|_, lease, old| drop_disabled(lease, Some(old)))
+    .validate(|_, lease, errors| {
+        let spec = lease.at("spec");
+        let duration = spec.at("leaseDurationSeconds");
+        if duration.int().is_some_and(|seconds| seconds <= 0) {
+            duration.invalid("must be greater than 0", errors);
+        }
+        spec.at("leaseTransitions").non_negative(errors);
+    });
 
 fn drop_disabled(lease: &mut Value, old: Option<&Value>) {
     for member in ["preferredHolder", "strategy"] {

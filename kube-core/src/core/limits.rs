@@ -2,22 +2,29 @@
 
 use machinery::Value;
 
+use super::limits_validation;
 use crate::{
     defaults::{each, fill, round, within},
     strategy::Rules,
 };
 
 /// The rules of limit ranges.
-pub(super) const RULES: Rules = Rules::PLAIN.create_on_update().defaults(defaults);
+pub(super) const RULES: Rules =
+    Rules::PLAIN.create_on_update().defaults(defaults).validate(limits_validation::limit_range);
 
 /// The rules of quotas.
-pub(super) const QUOTAS: Rules = Rules::STATUS.returns_deleted().defaults(|quota| {
-    within(quota, "spec", |spec| round(spec, "hard"));
-    within(quota, "status", |status| {
-        round(status, "hard");
-        round(status, "used");
-    });
-});
+pub(super) const QUOTAS: Rules = Rules::STATUS
+    .returns_deleted()
+    .defaults(|quota| {
+        within(quota, "spec", |spec| round(spec, "hard"));
+        within(quota, "status", |status| {
+            round(status, "hard");
+            round(status, "used");
+        });
+    })
+    .validate(limits_validation::quota)
+    .validate_update(limits_validation::quota_update)
+    .validate_status(limits_validation::quota_status);
 
 /// A container's limit is at most the maximum, its request the limit or else the minimum.
 fn defaults(range: &mut Value) {

@@ -5,6 +5,7 @@ mod config;
 mod controllers;
 mod endpoints;
 mod limits;
+mod limits_validation;
 mod namespaces;
 mod nodes;
 pub(crate) mod pods;

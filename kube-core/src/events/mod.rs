@@ -1,6 +1,7 @@
 //! The group events.k8s.io: the newer shape of events, stored as the core group has them.
 
 mod conversion;
+mod validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
 
@@ -14,7 +15,9 @@ const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
 /// An event is forgotten after an hour.
-pub(crate) const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() };
+pub(crate) const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() }
+    .validate(validation::event)
+    .validate_update(validation::event_update);
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {

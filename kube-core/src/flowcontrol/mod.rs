@@ -1,7 +1,10 @@
 //! The group flowcontrol.apiserver.k8s.io: how many requests of whom at once.
 
+mod levels;
+mod mandatory;
 mod printers;
 mod rules;
+mod validation;
 
 use generic_server::resource::Resource;
 

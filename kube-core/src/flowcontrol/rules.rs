@@ -2,17 +2,21 @@
 
 use machinery::Value;
 
+use super::{levels, validation};
 use crate::{
     defaults::{number, part, pointer, within},
     strategy::Rules,
 };
 
 /// The rules of flow schemas.
-pub(super) const FLOW_SCHEMAS: Rules =
-    Rules::WORKLOAD.defaults(|schema| within(schema, "spec", |spec| number(spec, "matchingPrecedence", 1000)));
+pub(super) const FLOW_SCHEMAS: Rules = Rules::WORKLOAD
+    .defaults(|schema| within(schema, "spec", |spec| number(spec, "matchingPrecedence", 1000)))
+    .validate(validation::flow_schema)
+    .validate_status(validation::conditions);
 
 /// The rules of priority levels.
-pub(super) const PRIORITY_LEVELS: Rules = Rules::WORKLOAD.defaults(priority_level);
+pub(super) const PRIORITY_LEVELS: Rules =
+    Rules::WORKLOAD.defaults(priority_level).validate(levels::level).validate_status(validation::conditions);
 
 fn priority_level(level: &mut Value) {
     within(level, "spec", |spec| {

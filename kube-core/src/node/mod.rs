@@ -1,5 +1,7 @@
 //! The group node.k8s.io: how nodes run containers.
 
+mod validation;
+
 use generic_server::resource::Resource;
 
 use crate::{
@@ -10,12 +12,12 @@ use crate::{
 
 const V1: GroupVersion = GroupVersion("node.k8s.io", "v1");
 
+const RULES: Rules = Rules::PLAIN.conditional().validate(validation::class).validate_update(validation::class_update);
+
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.cluster("runtimeclasses", "RuntimeClass", "WQTu1GL3T2Q=")
-        .table(printer::RUNTIME_CLASSES)
-        .strategy(Rules::PLAIN.conditional())]
-    .into_iter()
-    .map(Row::build)
-    .collect()
+    [V1.cluster("runtimeclasses", "RuntimeClass", "WQTu1GL3T2Q=").table(printer::RUNTIME_CLASSES).strategy(RULES)]
+        .into_iter()
+        .map(Row::build)
+        .collect()
 }

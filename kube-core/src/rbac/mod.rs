@@ -2,6 +2,7 @@
 
 mod printers;
 mod rules;
+mod validation;
 
 use generic_server::resource::Resource;
 
@@ -14,11 +15,11 @@ pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("clusterrolebindings", "ClusterRoleBinding", "48tpQ8gZHFc=")
             .table(printers::CLUSTER_ROLE_BINDINGS)
-            .strategy(rules::BINDINGS),
-        V1.cluster("clusterroles", "ClusterRole", "bYE5ZWDrJ44=").strategy(rules::ROLES),
+            .strategy(rules::CLUSTER_ROLE_BINDINGS),
+        V1.cluster("clusterroles", "ClusterRole", "bYE5ZWDrJ44=").strategy(rules::CLUSTER_ROLES),
         V1.namespaced("rolebindings", "RoleBinding", "eGsCzGH6b1g=")
             .table(printers::ROLE_BINDINGS)
-            .strategy(rules::BINDINGS),
+            .strategy(rules::ROLE_BINDINGS),
         V1.namespaced("roles", "Role", "7FuwZcIIItM=").strategy(rules::ROLES),
     ]
     .into_iter()

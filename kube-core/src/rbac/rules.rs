@@ -2,6 +2,7 @@
 
 use machinery::{Value, meta::names};
 
+use super::validation;
 use crate::{
     defaults::{each, text, within},
     strategy::Rules,
@@ -9,11 +10,24 @@ use crate::{
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The rules of roles: names may be what they like, as long as they fit a path.
-pub(super) const ROLES: Rules = Rules::PLAIN.create_on_update().names(names::name_is_path_segment);
+/// Names may be what they like, as long as they fit a path.
+const NAMED: Rules = Rules::PLAIN.create_on_update().names(names::name_is_path_segment);
 
-/// The rules of bindings.
-pub(super) const BINDINGS: Rules = ROLES.defaults(binding);
+/// The rules of roles in a namespace.
+pub(super) const ROLES: Rules = NAMED.validate(validation::role);
+
+/// The rules of roles of the cluster.
+pub(super) const CLUSTER_ROLES: Rules = NAMED.validate(validation::cluster_role);
+
+/// The rules of bindings in a namespace.
+pub(super) const ROLE_BINDINGS: Rules =
+    NAMED.defaults(binding).validate(validation::role_binding).validate_update(validation::role_binding_update);
+
+/// The rules of bindings of the cluster.
+pub(super) const CLUSTER_ROLE_BINDINGS: Rules = NAMED
+    .defaults(binding)
+    .validate(validation::cluster_role_binding)
+    .validate_update(validation::cluster_role_binding_update);
 
 fn binding(binding: &mut Value) {
     within(binding, "roleRef", |role| text(role, "apiGroup", GROUP));

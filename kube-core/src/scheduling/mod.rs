@@ -1,5 +1,7 @@
 //! The group scheduling.k8s.io: how important pods are.
 
+mod validation;
+
 use generic_server::resource::Resource;
 
 use crate::{
@@ -13,7 +15,9 @@ const V1: GroupVersion = GroupVersion("scheduling.k8s.io", "v1");
 /// A class has a generation, and nothing of it that may change counts.
 const RULES: Rules = Rules::PLAIN
     .counts(&[])
-    .defaults(|class| crate::defaults::pointer(class, "preemptionPolicy", "PreemptLowerPriority"));
+    .defaults(|class| crate::defaults::pointer(class, "preemptionPolicy", "PreemptLowerPriority"))
+    .validate(validation::class)
+    .validate_update(validation::class_update);
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {

@@ -72,6 +72,11 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The keys of the map, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.value.as_object().into_iter().flat_map(|map| map.keys()).map(|key| key.as_str())
+    }
+
     /// The value; null if absent.
     pub(crate) fn value(&self) -> &'a Value {
         self.value
@@ -216,6 +221,37 @@ impl Field<'_> {
     pub(crate) fn non_negative(&self, errors: &mut Errors) {
         if self.int().is_some_and(|n| n < 0) {
             self.invalid("must be greater than or equal to 0", errors);
+        }
+    }
+
+    /// None of these members is negative.
+    pub(crate) fn none_negative(&self, members: &[&str], errors: &mut Errors) {
+        for member in members {
+            self.at(member).non_negative(errors);
+        }
+    }
+
+    /// The number, 0 if absent, is at most another one, which `detail` names.
+    pub(crate) fn at_most(&self, other: i64, detail: &str, errors: &mut Errors) {
+        if self.int_or_zero() > other {
+            self.invalid_as(self.int_or_zero(), detail, errors);
+        }
+    }
+
+    /// The number, if there is one, is at most another one, which `detail` names.
+    pub(crate) fn at_most_if_set(&self, other: i64, detail: &str, errors: &mut Errors) {
+        if self.is_set() {
+            self.at_most(other, detail, errors);
+        }
+    }
+
+    /// The texts of the list are each there once; reports those that come again.
+    pub(crate) fn unique_texts(&self, errors: &mut Errors) {
+        let mut seen = std::collections::HashSet::new();
+        for (i, item) in self.items().iter().enumerate() {
+            if !seen.insert(item.as_str()) {
+                self.index(i).duplicate(errors);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use machinery::{
     Str, Value,
-    meta::{field_error::FieldError, names},
+    meta::{field_error::FieldError, names, webhook::validate_client_config},
     value::Path,
 };
 
@@ -56,7 +56,7 @@ pub(super) fn errors(definition: &Value, rules: &Rules, at: &Path<'_>) -> Vec<Fi
     if strategy == Some("Webhook") {
         match config {
             None => errors.push(FieldError::required(config_at, "required when strategy is set to Webhook")),
-            Some(config) => errors.extend(client_config(config, &config_at)),
+            Some(config) => errors.extend(validate_client_config(config, &config_at)),
         }
         if has_bad_ca_bundle(definition) && !rules.any_ca_bundle {
             let why = "unable to load root certificates: unable to parse bytes as PEM block";
@@ -71,82 +71,6 @@ pub(super) fn errors(definition: &Value, rules: &Rules, at: &Path<'_>) -> Vec<Fi
     }
     if !versions.is_empty() {
         errors.push(FieldError::forbidden(versions_at, idle));
-    }
-    errors
-}
-
-fn client_config(config: &Value, at: &Path<'_>) -> Vec<FieldError> {
-    let url = config.get("url").and_then(Value::as_str);
-    let service = config.get("service").filter(|s| s.as_object().is_some());
-    match (url, service) {
-        (Some(url), None) => url_errors(url, &at.field("url")),
-        (None, Some(service)) => service_errors(service, &at.field("service")),
-        _ => vec![FieldError::required(at, "exactly one of url or service is required")],
-    }
-}
-
-fn url_errors(url: &str, at: &Path<'_>) -> Vec<FieldError> {
-    const FORM: &str = "; desired format: https://host[/path]";
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return vec![
-            FieldError::invalid(at, "", format!("'https' is the only allowed URL scheme{FORM}")),
-            FieldError::invalid(at, "", format!("host must be specified{FORM}")),
-        ];
-    };
-    let mut errors = Vec::new();
-    if scheme != "https" {
-        errors.push(FieldError::invalid(at, scheme, format!("'https' is the only allowed URL scheme{FORM}")));
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    if host.is_empty() {
-        errors.push(FieldError::invalid(at, "", format!("host must be specified{FORM}")));
-    }
-    if let Some(user) = user {
-        errors.push(FieldError::invalid(at, user, "user information is not permitted in the URL"));
-    }
-    let (before, fragment) = rest.split_once('#').map_or((rest, ""), |(before, fragment)| (before, fragment));
-    if !fragment.is_empty() {
-        errors.push(FieldError::invalid(at, fragment, "fragments are not permitted in the URL"));
-    }
-    if let Some((_, query)) = before.split_once('?')
-        && !query.is_empty()
-    {
-        errors.push(FieldError::invalid(at, query, "query parameters are not permitted in the URL"));
-    }
-    errors
-}
-
-fn service_errors(service: &Value, at: &Path<'_>) -> Vec<FieldError> {
-    let text = |key: &str| service.str_at(&[key]).unwrap_or_default();
-    let mut errors = Vec::new();
-    if text("name").is_empty() {
-        errors.push(FieldError::required(at.field("name"), ""));
-    }
-    if text("namespace").is_empty() {
-        errors.push(FieldError::required(at.field("namespace"), ""));
-    }
-    let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
-    let problems = names::port_number(port);
-    if !problems.is_empty() {
-        errors.push(FieldError::invalid(at.field("port"), port, format!("port is not valid: {}", problems.join(","))));
-    }
-    let path = text("path");
-    if path.is_empty() || path == "/" {
-        return errors;
-    }
-    let at = at.field("path");
-    if !path.starts_with('/') {
-        errors.push(FieldError::invalid(at, path, "must start with a '/'"));
-    }
-    let inner = path.trim_start_matches('/');
-    for (i, segment) in inner.trim_end_matches('/').split('/').enumerate() {
-        if segment.is_empty() {
-            errors.push(FieldError::invalid(at, path, format!("segment[{i}] may not be empty")));
-            continue;
-        }
-        let problems = names::dns1123_subdomain(segment);
-        errors.extend(problems.iter().map(|why| FieldError::invalid(at, path, format!("segment[{i}]: {why}"))));
     }
     errors
 }

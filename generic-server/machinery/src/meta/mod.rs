@@ -14,6 +14,7 @@ pub mod selector;
 pub mod status;
 pub mod time;
 pub mod validation;
+pub mod webhook;
 
 pub use accessor::{Meta, MetaMut, OwnerReference, kind_of};
 pub use duration::GoDuration;

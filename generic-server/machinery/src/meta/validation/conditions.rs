@@ -36,11 +36,11 @@ fn validate_condition(condition: &Value, path: &Path<'_>, errors: &mut Vec<Field
         errors.push(FieldError::invalid(path.field("observedGeneration"), generation, detail));
     }
     if text("lastTransitionTime").is_empty() {
-        errors.push(FieldError::required(path.field("lastTransitionTime"), "must be set"));
+        errors.push(FieldError::required(path.field("lastTransitionTime"), ""));
     }
     let reason = text("reason");
     if reason.is_empty() {
-        errors.push(FieldError::required(path.field("reason"), "must be set"));
+        errors.push(FieldError::required(path.field("reason"), ""));
     } else {
         errors.extend(invalid_each(path.field("reason"), reason, names::condition_reason(reason)));
         if reason.len() > 1024 {
@@ -72,8 +72,8 @@ mod tests {
                 r#"c[1].type: Duplicate value: "Ready""#,
                 r#"c[1].status: Unsupported value: "Yes": supported values: "False", "True", "Unknown""#,
                 "c[1].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
-                "c[1].lastTransitionTime: Required value: must be set",
-                "c[1].reason: Required value: must be set",
+                "c[1].lastTransitionTime: Required value",
+                "c[1].reason: Required value",
             ]
         );
     }

@@ -1,0 +1,46 @@
+//! What is wrong with priority classes.
+
+use generic_server::resource::WriteContext;
+
+use crate::validation::{Errors, Field};
+
+/// The greatest value of a class that is not the system's.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// The system's own classes: name, value.
+const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
+    let metadata = class.at("metadata");
+    let (name, value) = (metadata.at("name"), class.at("value"));
+    if name.text().starts_with("system-") {
+        if let Some(why) = not_the_systems(class, name.text()) {
+            let detail =
+                format!("priority class names with 'system-' prefix are reserved for system use only. error: {why}");
+            name.forbidden(detail, errors);
+        }
+    } else if value.int_or_zero() > HIGHEST {
+        value.forbidden(format!("maximum allowed value of a user defined priority is {HIGHEST}"), errors);
+    }
+    let policy = class.at("preemptionPolicy");
+    if policy.is_set() {
+        policy.required_one_of(&["PreemptLowerPriority", "Never"], errors);
+    }
+}
+
+fn not_the_systems(class: &Field<'_>, name: &str) -> Option<String> {
+    let Some((_, value)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
+        return Some(format!("{name} is not a known system priority class"));
+    };
+    if class.at("value").int_or_zero() != *value {
+        return Some(format!("value of {name} PriorityClass must be {value}"));
+    }
+    class.at("globalDefault").is_true().then(|| format!("globalDefault of {name} PriorityClass must be false"))
+}
+
+pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    if new.at("value").int_or_zero() != old.at("value").int_or_zero() {
+        new.at("value").forbidden("may not be changed in an update.", errors);
+    }
+    new.at("preemptionPolicy").immutable(&old.at("preemptionPolicy"), errors);
+}

@@ -1,0 +1,139 @@
+//! How upstream shows the structs that have no names in JSON: by the names that Go has for their members, all of them, in
+//! Go's order. Clients see it in what is wrong with a part as a whole.
+
+use machinery::{
+    Value,
+    meta::{field_error::BadValue, go_text},
+};
+
+/// What a member is in Go, which says how it looks when it is not set.
+#[derive(Clone, Copy)]
+pub(crate) enum Go {
+    /// A pointer, a list or a map of what has JSON names: `null` when unset.
+    Plain,
+    /// A text: `""` when unset.
+    Text,
+    /// A number: 0 when unset.
+    Number,
+    /// A truth value: false when unset.
+    Bool,
+    /// A label selector, or `null`.
+    Selector,
+    /// A struct that is always there.
+    Struct(&'static [Member]),
+    /// A pointer to a struct.
+    Pointer(&'static [Member]),
+    /// A list of structs.
+    List(&'static [Member]),
+}
+
+/// A member: its name in Go, its name in the API, what it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Member(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Go);
+
+/// The value as Go shows a struct with these members.
+pub(crate) fn shown(value: &Value, members: &[Member]) -> BadValue {
+    let mut out = String::new();
+    write_struct(value, members, &mut out);
+    BadValue::verbatim(out)
+}
+
+/// A label selector as Go shows it: it has names in JSON, in an order of their own.
+pub(crate) fn shown_selector(selector: &Value) -> BadValue {
+    let mut out = String::new();
+    write_selector(selector, &mut out);
+    BadValue::verbatim(out)
+}
+
+fn write_struct(value: &Value, members: &[Member], out: &mut String) {
+    out.push('{');
+    for (i, Member(go_name, name, kind)) in members.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&go_text::quote(go_name));
+        out.push(':');
+        write_member(value.get(name).unwrap_or(&Value::Null), *kind, out);
+    }
+    out.push('}');
+}
+
+fn write_member(value: &Value, kind: Go, out: &mut String) {
+    match (kind, value) {
+        (Go::Text, Value::Null) => out.push_str("\"\""),
+        (Go::Number, Value::Null) => out.push('0'),
+        (Go::Bool, Value::Null) => out.push_str("false"),
+        (Go::Struct(members), _) => write_struct(value, members, out),
+        (_, Value::Null) => out.push_str("null"),
+        (Go::Plain | Go::Text | Go::Number | Go::Bool, _) => out.push_str(&go_text::json(value)),
+        (Go::Selector, _) => write_selector(value, out),
+        (Go::Pointer(members), _) => write_struct(value, members, out),
+        (Go::List(members), _) => {
+            out.push('[');
+            for (i, item) in value.as_array().unwrap_or_default().iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_struct(item, members, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+fn write_selector(selector: &Value, out: &mut String) {
+    if selector.is_null() {
+        out.push_str("null");
+        return;
+    }
+    let parts = ["matchLabels", "matchExpressions"];
+    let is_there = |part: &&str| selector.get(part).is_some_and(|v| !v.semantic_eq(&Value::Null));
+    out.push('{');
+    for (i, part) in parts.iter().filter(|p| is_there(p)).enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&go_text::quote(part));
+        out.push(':');
+        out.push_str(&go_text::json(selector.get(part).unwrap_or(&Value::Null)));
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::{array, object};
+
+    use super::*;
+
+    #[test]
+    fn unset_members_are_shown_by_their_type() {
+        const INNER: &[Member] = &[Member("Name", "name", Go::Text)];
+        const OUTER: &[Member] = &[
+            Member("Count", "count", Go::Number),
+            Member("Flag", "flag", Go::Bool),
+            Member("Values", "values", Go::Plain),
+            Member("One", "one", Go::Struct(INNER)),
+            Member("Maybe", "maybe", Go::Pointer(INNER)),
+            Member("Many", "many", Go::List(INNER)),
+        ];
+        assert_eq!(
+            shown(&object! {}, OUTER).to_string(),
+            r#"{"Count":0,"Flag":false,"Values":null,"One":{"Name":""},"Maybe":null,"Many":null}"#
+        );
+        let set = object! { "count" => 2, "maybe" => object! { "name" => "x" }, "many" => array![object! {}], "values" => array![1] };
+        assert_eq!(
+            shown(&set, OUTER).to_string(),
+            r#"{"Count":2,"Flag":false,"Values":[1],"One":{"Name":""},"Maybe":{"Name":"x"},"Many":[{"Name":""}]}"#
+        );
+    }
+
+    #[test]
+    fn a_selector_shows_its_labels_first() {
+        let selector =
+            object! { "matchExpressions" => array![object! { "key" => "a" }], "matchLabels" => object! { "b" => "c" } };
+        let text = r#"{"matchLabels":{"b":"c"},"matchExpressions":[{"key":"a"}]}"#;
+        assert_eq!(shown_selector(&selector).to_string(), text);
+        assert_eq!(shown_selector(&object! {}).to_string(), "{}");
+    }
+}
