@@ -10,6 +10,7 @@ use generic_server::{
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
+    outbound,
     pages::{Flagz, Profiles, Statusz, Verbosity},
     pipeline::{Authentication, Cors, Pipeline},
     registry::{Backing, Registry, Settings},
@@ -52,7 +53,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     };
 
     let authorizer = authorizer(config);
-    let extensions = apiextensions::build(&backing);
+    let services = Arc::new(outbound::Services::default());
+    let extensions = apiextensions::build(&backing, &services);
     let core = kube_core::build(&backing, &authorizer, extensions.server);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let settings = kube_core::admission::Settings {
@@ -70,15 +72,24 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     let registry = |group: &'static str, plural: &'static str| {
         core.registries[&(Str::new_static(group), Str::new_static(plural))].clone()
     };
+    let resolver = {
+        let (services, slices) = (registry("", "services"), registry("discovery.k8s.io", "endpointslices"));
+        Arc::new(outbound::Resolver {
+            services: services.cache().clone(),
+            service_prefix: services.prefix().into(),
+            slices: slices.cache().clone(),
+            slice_prefix: slices.prefix().into(),
+            to_endpoints: config.proxying.route_to_endpoints,
+        })
+    };
+    services.set(resolver.clone());
     let aggregator = aggregator::build(aggregator::Options {
         backing: &backing,
         delegate: core.server.clone(),
         core: core.table.clone(),
         custom: extensions.table.clone(),
-        services: registry("", "services"),
-        endpoint_slices: registry("discovery.k8s.io", "endpointslices"),
+        resolver,
         client: proxy_client(pki)?,
-        route_to_endpoints: config.proxying.route_to_endpoints,
         address,
     });
     let openapi = OpenApi::new(
@@ -88,6 +99,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
     caches.extend([&extensions.definitions, &aggregator.registry].map(|r| r.cache().clone()));
     let metrics = Metrics::new();
+    extensions.metrics.register(metrics.registry());
     let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
     let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables);
     let own = [
@@ -293,10 +305,10 @@ fn published(definitions: Arc<Registry>) -> Published {
 }
 
 /// The certificate that aggregated servers know this one by.
-fn proxy_client(pki: &Pki) -> Result<aggregator::ProxyClient> {
+fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.proxy_client;
-    Ok(aggregator::ProxyClient { certificate: read(&files.certificate)?, key: read(&files.key)? })
+    Ok(outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? })
 }
 
 fn authentication(config: &Config, pki: &Pki) -> Result<Authentication> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use generic_server::{registry::Registry, tasks::Task};
+use generic_server::{outbound::Unavailable, registry::Registry, tasks::Task};
 use http::StatusCode;
 use machinery::{
     Value,
@@ -13,7 +13,6 @@ use machinery::{
 use crate::{
     backends::{Backend, Backends},
     remote_discovery,
-    resolve::Unavailable,
 };
 
 /// How often caches are looked at.

@@ -10,33 +10,17 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use generic_server::{Body, discovery::Resources, registry::Registry, server::Endpoint, tasks::Task};
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+use generic_server::{
+    discovery::Resources,
+    outbound::{self, HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable},
+    registry::Registry,
+    server::Endpoint,
+    tasks::Task,
 };
 use machinery::{Str, Value};
-use rustls::{
-    ClientConfig, RootCertStore,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
-};
 use storage::cache::{Everything, Scope};
 
-use crate::resolve::{Resolver, ServiceRef, Unavailable};
-
-/// The certificate and key that aggregated servers know the front proxy by, as PEM.
-#[derive(Clone, Default)]
-pub struct ProxyClient {
-    /// The certificate chain.
-    pub certificate: Vec<u8>,
-    /// The private key.
-    pub key: Vec<u8>,
-}
-
-/// A client of one backend. It keeps connections open between requests.
-pub(crate) type BackendClient = Client<HttpsConnector<HttpConnector>, Body>;
+use crate::local::AUTOMANAGED;
 
 /// One remote APIService.
 pub(crate) struct Backend {
@@ -48,7 +32,7 @@ pub(crate) struct Backend {
     /// The spec that it was made from.
     spec: Value,
     /// None if the caBundle is no bundle: then nothing can be trusted.
-    pub(crate) client: Result<BackendClient, String>,
+    pub(crate) client: Result<HttpsClient, String>,
     pub(crate) resolver: Arc<Resolver>,
     /// Whether it can be reached, as far as is known; not at first.
     pub(crate) state: ArcSwap<Result<(), Unavailable>>,
@@ -59,7 +43,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    fn new(spec: &Value, resolver: &Arc<Resolver>, proxy: &ProxyClient) -> Option<Self> {
+    fn new(spec: &Value, resolver: &Arc<Resolver>, proxy: &Identity) -> Option<Self> {
         let service = spec.get("service").filter(|s| s.as_object().is_some())?;
         let text = |value: &Value, key: &str| Str::from(value.str_at(&[key]).unwrap_or(""));
         let number = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(0);
@@ -90,14 +74,38 @@ impl Backend {
 /// All remote APIServices.
 pub(crate) struct Backends {
     resolver: Arc<Resolver>,
-    proxy: ProxyClient,
+    proxy: Identity,
     all: ArcSwap<HashMap<(Str, Str), Arc<Backend>>>,
+    /// What somebody has registered of the chain itself.
+    local: ArcSwap<Vec<LocalVersion>>,
     generation: AtomicU64,
 }
 
+/// A local APIService that is somebody's own: its group version is listed as it says, even if nobody serves it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LocalVersion {
+    pub(crate) group: Str,
+    pub(crate) version: Str,
+    pub(crate) group_priority: i64,
+    pub(crate) version_priority: i64,
+}
+
+impl LocalVersion {
+    fn read(spec: &Value) -> Self {
+        let text = |key: &str| Str::from(spec.str_at(&[key]).unwrap_or(""));
+        let number = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(0);
+        LocalVersion {
+            group: text("group"),
+            version: text("version"),
+            group_priority: number("groupPriorityMinimum"),
+            version_priority: number("versionPriority"),
+        }
+    }
+}
+
 impl Backends {
-    pub(crate) fn new(resolver: Resolver, proxy: ProxyClient) -> Self {
-        Backends { resolver: Arc::new(resolver), proxy, all: ArcSwap::default(), generation: AtomicU64::new(0) }
+    pub(crate) fn new(resolver: Arc<Resolver>, proxy: Identity) -> Self {
+        Backends { resolver, proxy, all: ArcSwap::default(), local: ArcSwap::default(), generation: AtomicU64::new(0) }
     }
 
     /// Who serves a group version, if it is a remote server.
@@ -112,6 +120,18 @@ impl Backends {
     /// All of them.
     pub(crate) fn all(&self) -> Vec<Arc<Backend>> {
         self.all.load().values().cloned().collect()
+    }
+
+    /// Group versions of the chain that somebody has registered.
+    pub(crate) fn local(&self) -> Arc<Vec<LocalVersion>> {
+        self.local.load_full()
+    }
+
+    fn set_local(&self, local: Vec<LocalVersion>) {
+        if **self.local.load() != local {
+            self.local.store(Arc::new(local));
+            self.changed();
+        }
     }
 
     /// A number that changes with what discovery says of them.
@@ -161,13 +181,16 @@ pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
                     return Ok(());
                 }
                 let snapshot = registry.cache().latest();
-                // Local ones, which are most, are told by their bytes alone.
-                let remote = snapshot
+                // Our own, which are most, are told without a look into them.
+                let others = snapshot
                     .range(registry.prefix(), None)
                     .filter_map(|e| e.object())
-                    .filter(|o| machinery::codec::scan::field(o.bytes(), &["spec", "service"]).is_some())
+                    .filter(|o| o.labels().get(AUTOMANAGED).is_none())
                     .filter_map(|o| registry.decode(o.bytes()).ok());
-                backends.set(remote);
+                let (remote, local): (Vec<Value>, Vec<Value>) =
+                    others.partition(|o| o.at(&["spec", "service"]).is_some_and(|s| !s.is_null()));
+                backends.set(remote.into_iter());
+                backends.set_local(local.iter().filter_map(|o| o.get("spec")).map(LocalVersion::read).collect());
                 cx.ready();
             }
         }
@@ -175,82 +198,9 @@ pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
 }
 
 /// A client that trusts what the APIService says, and shows the front proxy's certificate.
-fn client(spec: &Value, service: &ServiceRef, proxy: &ProxyClient) -> Result<BackendClient, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| e.to_string())?;
+fn client(spec: &Value, service: &ServiceRef, proxy: &Identity) -> Result<HttpsClient, String> {
     let insecure = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
-    let builder = if insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnybody))
-    } else {
-        let bundle = STANDARD.decode(spec.str_at(&["caBundle"]).unwrap_or("")).map_err(|e| e.to_string())?;
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&bundle) {
-            roots.add(certificate.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-        }
-        builder.with_root_certificates(roots)
-    };
-    let chain = CertificateDer::pem_slice_iter(&proxy.certificate).collect::<Result<Vec<_>, _>>();
-    let config = match (chain, PrivateKeyDer::from_pem_slice(&proxy.key)) {
-        (Ok(chain), Ok(key)) if !chain.is_empty() => {
-            builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())?
-        }
-        _ => builder.with_no_client_auth(),
-    };
-    let name = ServerName::try_from(service.server_name()).map_err(|e| e.to_string())?;
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(std::time::Duration::from_secs(5)));
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(config)
-        .https_only()
-        .with_server_name_resolver(FixedServerNameResolver::new(name))
-        // Upgrades (exec, port-forward through an aggregated server) exist in HTTP/1.1 alone.
-        .enable_http1()
-        .wrap_connector(tcp);
-    Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(std::time::Duration::from_secs(60)).build(connector))
-}
-
-/// `insecureSkipTLSVerify`: any certificate will do, as long as the server holds its key.
-#[derive(Debug)]
-struct TrustAnybody;
-
-impl ServerCertVerifier for TrustAnybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
-fn provider() -> rustls::crypto::CryptoProvider {
-    rustls::crypto::aws_lc_rs::default_provider()
+    let bundle = STANDARD.decode(spec.str_at(&["caBundle"]).unwrap_or("")).map_err(|e| e.to_string())?;
+    let trust = if insecure { Trust::Anybody } else { Trust::Bundle(&bundle) };
+    outbound::client(trust, Some(service.server_name()), Some(proxy))
 }

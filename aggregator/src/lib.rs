@@ -1,7 +1,7 @@
 //! The front server: APIServices, what is proxied to aggregated servers, and discovery of the whole chain.
 //!
 //! `row` and `rules` describe the APIService kind; `local` registers what the chain itself serves; `backends` keeps the
-//! remote ones, `resolve` finds where they are, `proxy` hands requests on, `availability` tells whether they answer, and
+//! remote ones, `proxy` hands requests on, `availability` tells whether they answer, and
 //! `remote_discovery` what they serve.
 
 mod availability;
@@ -9,7 +9,6 @@ mod backends;
 mod local;
 mod proxy;
 mod remote_discovery;
-mod resolve;
 mod row;
 mod rules;
 
@@ -18,14 +17,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use generic_server::{
     discovery::{Discovery, DiscoveryPaths},
+    outbound::{Identity, Resolver},
     registry::{Backing, Endpoints, Registry, install},
     request::Request,
     server::{Builder, Claims, Endpoint, GenericServer, ResourceTable, VersionEndpoints},
     tasks::Task,
 };
 use machinery::Str;
-
-pub use backends::ProxyClient;
 
 use backends::Backends;
 
@@ -39,14 +37,10 @@ pub struct Options<'a> {
     pub core: Arc<ArcSwap<ResourceTable>>,
     /// The table of custom resources.
     pub custom: Arc<ArcSwap<ResourceTable>>,
-    /// The services.
-    pub services: Arc<Registry>,
-    /// The endpoint slices.
-    pub endpoint_slices: Arc<Registry>,
+    /// Finds services.
+    pub resolver: Arc<Resolver>,
     /// The certificate that the front proxy shows to aggregated servers.
-    pub client: ProxyClient,
-    /// Whether a service's endpoints are dialled, rather than its cluster IP.
-    pub route_to_endpoints: bool,
+    pub client: Identity,
     /// Where clients find this server.
     pub address: Str,
 }
@@ -70,14 +64,7 @@ pub fn build(options: Options<'_>) -> Aggregator {
     let installed = install(vec![row::api_services()], options.backing, |_| Endpoints::new());
     let registry = installed.registries[&(Str::new_static(row::GROUP), Str::new_static("apiservices"))].clone();
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
-    let resolver = resolve::Resolver {
-        services: options.services.cache().clone(),
-        service_prefix: options.services.prefix().into(),
-        slices: options.endpoint_slices.cache().clone(),
-        slice_prefix: options.endpoint_slices.prefix().into(),
-        to_endpoints: options.route_to_endpoints,
-    };
-    let backends = Arc::new(Backends::new(resolver, options.client));
+    let backends = Arc::new(Backends::new(options.resolver, options.client));
     let tables = vec![table.clone(), options.core.clone(), options.custom.clone()];
     let discovery = Discovery::new(tables, backends.clone(), options.address);
     let tasks = vec![

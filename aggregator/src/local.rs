@@ -15,7 +15,7 @@ use storage::cache::{Everything, Scope};
 use crate::row::GROUP;
 
 /// The label that says who keeps an APIService: `onstart` for what is always there, `true` for what comes and goes.
-const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+pub(crate) const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// How often tables are compared with the objects.
 const TICK: Duration = Duration::from_millis(200);
 

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use generic_server::{
     Body,
     auth::User,
+    outbound::root_cause,
     pipeline::respond::{Response, text},
     request::Request,
     serve::Peer,
@@ -176,15 +177,6 @@ fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incomi
         // Either end may just go away: that is how such connections end.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
     });
-}
-
-/// The innermost error: what the operating system or TLS said.
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

@@ -6,15 +6,13 @@ use bytes::Bytes;
 use generic_server::{
     Body,
     discovery::{Freshness, Group, RemoteGroups, Resources, Version},
+    outbound::root_cause,
 };
 use http::{Response, header};
 use http_body_util::{BodyExt, Limited};
 use machinery::{Value, codec::json};
 
-use crate::{
-    backends::{Backend, Backends},
-    proxy::root_cause,
-};
+use crate::backends::{Backend, Backends};
 
 /// The largest discovery document that is believed, in bytes.
 const LIMIT: usize = 8 << 20;
@@ -76,18 +74,27 @@ impl RemoteGroups for Backends {
     }
 
     fn groups(&self) -> Vec<Group> {
-        self.all()
-            .into_iter()
-            .map(|backend| Group {
-                name: backend.group.clone(),
-                priority: backend.group_priority,
-                versions: vec![Version {
-                    name: backend.version.clone(),
-                    priority: backend.version_priority,
-                    resources: backend.resources.load_full(),
-                    freshness: if backend.state.load().is_ok() { Freshness::Current } else { Freshness::Stale },
-                }],
-            })
-            .collect()
+        let local = self.local();
+        let local = local.iter().map(|own| Group {
+            name: own.group.clone(),
+            priority: own.group_priority,
+            versions: vec![Version {
+                name: own.version.clone(),
+                priority: own.version_priority,
+                resources: None,
+                freshness: Freshness::Current,
+            }],
+        });
+        let remote = self.all().into_iter().map(|backend| Group {
+            name: backend.group.clone(),
+            priority: backend.group_priority,
+            versions: vec![Version {
+                name: backend.version.clone(),
+                priority: backend.version_priority,
+                resources: backend.resources.load_full(),
+                freshness: if backend.state.load().is_ok() { Freshness::Current } else { Freshness::Stale },
+            }],
+        });
+        local.chain(remote).collect()
     }
 }

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use generic_server::{
-    registry::{Backing, Registry},
+    registry::Registry,
     server::{AfterWrite, ResourceTable},
     tasks::{Task, TaskContext, TaskResult},
 };
@@ -27,7 +27,7 @@ use self::{
 };
 use crate::{
     definition::{CLEANUP, Definition},
-    serving::{Served, Tables},
+    serving::{Means, Served, Tables},
 };
 
 /// How many definitions are looked at at once when the server starts.
@@ -36,17 +36,17 @@ const WORKERS: usize = 32;
 /// The controller.
 pub(crate) struct Controller {
     definitions: Arc<Registry>,
-    backing: Backing,
+    means: Means,
     tables: Tables,
     claims: Claims,
     slots: Slots,
 }
 
 impl Controller {
-    pub(crate) fn new(definitions: Arc<Registry>, table: Arc<ArcSwap<ResourceTable>>, backing: Backing) -> Self {
+    pub(crate) fn new(definitions: Arc<Registry>, table: Arc<ArcSwap<ResourceTable>>, means: Means) -> Self {
         Controller {
             definitions,
-            backing,
+            means,
             tables: Tables::new(table),
             claims: Claims::default(),
             slots: Slots::default(),
@@ -118,7 +118,7 @@ impl Controller {
     fn serve(&self, name: &str, slot: &mut Slot, definition: &Value, revision: u64) {
         match &mut slot.served {
             Some(served) if served.uid() == Definition(definition).uid() => {
-                if served.update(definition, revision, &self.backing) {
+                if served.update(definition, revision, &self.means) {
                     self.tables.set(name, served);
                 }
             }
@@ -127,7 +127,7 @@ impl Controller {
                     self.tables.remove(name, &old);
                     old.stop();
                 }
-                if let Some(served) = Served::new(definition, revision, &self.backing) {
+                if let Some(served) = Served::new(definition, revision, &self.means) {
                     self.tables.set(name, &served);
                     *other = Some(served);
                 }
@@ -138,6 +138,7 @@ impl Controller {
     fn forget(self: &Arc<Self>, name: &str, slot: &mut Slot) {
         if let Some(old) = slot.served.take() {
             self.tables.remove(name, &old);
+            self.means.metrics.forget(name, &old.versions());
             old.stop();
         }
         slot.revision = 0;

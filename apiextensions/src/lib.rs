@@ -10,3 +10,4 @@ mod server;
 mod serving;
 
 pub use server::{ApiExtensions, build};
+pub use serving::ConversionMetrics;

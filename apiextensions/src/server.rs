@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use generic_server::{
+    outbound::Services,
     registry::{Backing, Registry},
     server::{Builder, Claims, Entry, GenericServer, ResourceTable},
     tasks::Task,
@@ -12,6 +13,7 @@ use generic_server::{
 use crate::{
     controller::{self, Controller, Settle},
     definition,
+    serving::{ConversionMetrics, Means},
 };
 
 /// The built server, and what others need of it.
@@ -24,14 +26,18 @@ pub struct ApiExtensions {
     pub definitions: Arc<Registry>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
+    /// What is counted of conversions.
+    pub metrics: Arc<ConversionMetrics>,
 }
 
-/// Builds the server. What it does not claim is a 404.
-pub fn build(backing: &Backing) -> ApiExtensions {
+/// Builds the server. What it does not claim is a 404. Conversion webhooks are found among `services`.
+pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
     let row = definition::row();
     let definitions = Registry::start(row.clone(), backing);
     let table = Arc::new(ArcSwap::<ResourceTable>::default());
-    let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), backing.clone()));
+    let metrics = Arc::new(ConversionMetrics::new());
+    let means = Means { backing: backing.clone(), services: services.clone(), metrics: metrics.clone() };
+    let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), means));
     let entry = Arc::new(Entry {
         row,
         registry: Some(definitions.clone()),
@@ -40,5 +46,5 @@ pub fn build(backing: &Backing) -> ApiExtensions {
     });
     table.store(Arc::new(ResourceTable::new([entry])));
     let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
-    ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller) }
+    ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller), metrics }
 }

@@ -1,5 +1,7 @@
 //! managedFields: who set which field. The bridge between writes and the apply engine.
 
+use std::cell::RefCell;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use machinery::{
@@ -19,15 +21,36 @@ use crate::{
         options::{FieldValidation, WriteOptions},
     },
     registry::{Change, Registry, Write},
-    resource::Resource,
+    resource::{Converter, Resource},
 };
 
 /// The versions that a stored resource is served in: to compare what was set through one with what is set through another.
-struct Siblings<'a>(&'a [Resource]);
+///
+/// The engine is pure, but a conversion may have to be asked for. Then the engine is told that it failed, and runs once
+/// more when the answer is there.
+struct Siblings<'a> {
+    rows: &'a [Resource],
+    answers: &'a [Answer],
+    asked: RefCell<Option<Question>>,
+}
+
+/// An object, its version, and the one that it is wanted in.
+#[derive(Clone, PartialEq)]
+struct Question {
+    object: Value,
+    from: Str,
+    to: Str,
+}
+
+/// A question, and what came of it.
+type Answer = (Question, Result<Value, String>);
+
+/// More conversions than this are not asked for on behalf of one write.
+const MAX_QUESTIONS: usize = 64;
 
 impl Siblings<'_> {
     fn row(&self, version: &str) -> Option<&Resource> {
-        self.0.iter().find(|row| row.api_version() == version)
+        self.rows.iter().find(|row| row.api_version() == version)
     }
 }
 
@@ -38,22 +61,51 @@ impl Versions for Siblings<'_> {
 
     fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
         let unserved = "a version that is not served";
-        let (from, to) = (self.row(from).ok_or(unserved)?, self.row(to).ok_or(unserved)?);
-        let stored = match &from.conversion {
-            Some(conversion) => conversion.to_storage(object.clone()),
-            None => object.clone(),
+        let (from_row, to_row) = (self.row(from).ok_or(unserved)?, self.row(to).ok_or(unserved)?);
+        if let (Some(Converter::Remote(_)), _) | (_, Some(Converter::Remote(_))) =
+            (&from_row.conversion, &to_row.conversion)
+        {
+            let question = Question { object: object.clone(), from: from.into(), to: to.into() };
+            if let Some((_, answer)) = self.answers.iter().find(|(known, _)| *known == question) {
+                return answer.clone();
+            }
+            *self.asked.borrow_mut() = Some(question);
+            return Err("not known yet".into());
+        }
+        let stored = match &from_row.conversion {
+            Some(Converter::Rule(rule)) => rule.to_sibling(object.clone()),
+            _ => object.clone(),
         };
-        Ok(match &to.conversion {
-            Some(conversion) => conversion.from_storage(stored),
-            None => stored,
+        Ok(match &to_row.conversion {
+            Some(Converter::Rule(rule)) => rule.from_sibling(stored),
+            _ => stored,
         })
+    }
+}
+
+/// Runs what may need conversions that have to be asked for, until it has all of them.
+async fn with_answers<T>(registry: &Registry, mut run: impl FnMut(&Siblings<'_>) -> T) -> T {
+    let mut answers: Vec<Answer> = Vec::new();
+    loop {
+        let siblings = Siblings { rows: registry.versions(), answers: &answers, asked: RefCell::default() };
+        let result = run(&siblings);
+        let Some(question) = siblings.asked.into_inner() else { return result };
+        if answers.len() == MAX_QUESTIONS {
+            return result;
+        }
+        let row = registry.versions().iter().find(|row| row.api_version() == question.to);
+        let answer = match row {
+            Some(row) => registry.value_in_version(row, question.object.clone()).await.map_err(|status| status.message),
+            None => Err("a version that is not served".into()),
+        };
+        answers.push((question, answer));
     }
 }
 
 /// Calls `run` with what the apply engine wants to know of a write.
 fn with_write<T>(
     row: &Resource,
-    siblings: &[Resource],
+    siblings: &Siblings<'_>,
     manager: &str,
     subresource: &str,
     run: impl FnOnce(&apply::Write<'_>) -> T,
@@ -66,16 +118,22 @@ fn with_write<T>(
         kind: &kind,
         now: &now,
         reset: &row.strategy.reset_fields(subresource),
-        versions: &Siblings(siblings),
+        versions: siblings,
     })
 }
 
 /// Notes in `new` which fields this write sets. Both objects are in the version of the request.
-pub(crate) fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>, new: &mut Value) {
+pub(crate) async fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>, new: &mut Value) {
     let (row, manager) = (write.row, &write.options.field_manager);
-    with_write(row, registry.versions(), manager, write.subresource, |w| {
-        apply::track_update(old, new, &row.schema, w);
-    });
+    let sent = std::mem::take(new);
+    *new = with_answers(registry, |siblings| {
+        let mut tracked = sent.clone();
+        with_write(row, siblings, manager, write.subresource, |w| {
+            apply::track_update(old, &mut tracked, &row.schema, w);
+        });
+        tracked
+    })
+    .await;
     if let Some(old) = old {
         apply::keep_times(old, new);
     }
@@ -83,7 +141,8 @@ pub(crate) fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>,
 
 /// Notes which fields a virtual object (a review) came with: it is answered, not stored.
 pub fn track_virtual(row: &Resource, options: &WriteOptions, new: &mut Value) {
-    with_write(row, &[], &options.field_manager, "", |w| apply::track_update(None, new, &row.schema, w));
+    let alone = Siblings { rows: &[], answers: &[], asked: RefCell::default() };
+    with_write(row, &alone, &options.field_manager, "", |w| apply::track_update(None, new, &row.schema, w));
 }
 
 /// A server-side apply.
@@ -137,12 +196,14 @@ impl<'a> Apply<'a> {
         Ok(Apply { row, registry, namespace, name, subresource, options, config, repeated })
     }
 
-    fn merged(&self, current: Option<&Value>) -> Result<Value, Status> {
+    async fn merged(&self, current: Option<&Value>) -> Result<Value, Status> {
         let manager = &self.options.field_manager;
-        with_write(self.row, self.registry.versions(), manager, self.subresource, |write| {
-            apply::apply(current, &self.config, &self.row.schema, write, self.options.force)
-        })
-        .map_err(refuse)
+        let merge = |siblings: &Siblings<'_>| {
+            with_write(self.row, siblings, manager, self.subresource, |write| {
+                apply::apply(current, &self.config, &self.row.schema, write, self.options.force)
+            })
+        };
+        with_answers(self.registry, merge).await.map_err(refuse)
     }
 }
 
@@ -155,7 +216,7 @@ impl Change for Apply<'_> {
         if let (Some(repeated), FieldValidation::Warn) = (&self.repeated, self.options.field_validation) {
             warnings.extend(handlers::repeated_keys(repeated));
         }
-        let mut object = self.merged(current)?;
+        let mut object = self.merged(current).await?;
         let uid = self.config.str_at(&["metadata", "uid"]).unwrap_or("");
         handlers::check_name(&object, self.name)?;
         handlers::check_namespace(&object, self.namespace, self.row.namespaced)?;
@@ -170,7 +231,7 @@ impl Change for Apply<'_> {
         }
         let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
         let mut problems = Vec::new();
-        let object = handlers::conform(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
+        let object = handlers::conform_applied(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
         match self.options.field_validation {
             FieldValidation::Strict if !problems.is_empty() => {
                 return Err(Status::bad_request(format!("strict decoding error: {}", problems.join(", "))));

@@ -11,6 +11,7 @@ pub mod index;
 pub mod metrics;
 pub mod negotiate;
 pub mod openapi;
+pub mod outbound;
 pub mod pages;
 pub mod pipeline;
 pub mod printer;

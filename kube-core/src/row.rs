@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use generic_server::{
     printer::{self, Table},
-    resource::{Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
+    resource::{
+        Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs,
+    },
 };
 use machinery::{
     Str,
@@ -105,7 +107,7 @@ impl Row {
     /// The group and version that objects are stored in, where that is another.
     pub(crate) fn stored_as(mut self, version: GroupVersion, conversion: impl Conversion + 'static) -> Self {
         self.0.storage_version = (Str::new_static(version.0), Str::new_static(version.1));
-        self.0.conversion = Some(Arc::new(conversion));
+        self.0.conversion = Some(Converter::Rule(Arc::new(conversion)));
         self
     }
 

@@ -2,24 +2,39 @@
 
 mod columns;
 mod conversion;
+mod converted;
 mod jsonpath;
+mod metrics;
 mod rows;
 mod strategy;
 mod tables;
+mod webhook;
 
 use std::sync::Arc;
 
 use generic_server::{
+    outbound::Services,
     registry::{Backing, Registry},
     server::Entry,
 };
 use machinery::{Str, Value};
 
 pub(crate) use columns::{CREATED_DESCRIPTION, NAME_DESCRIPTION};
+pub use metrics::ConversionMetrics;
 pub(crate) use tables::Tables;
 
-use self::strategy::CustomStrategy;
+use self::{strategy::CustomStrategy, webhook::Webhook};
 use crate::definition::{Definition, ESTABLISHED, NAMES_ACCEPTED, Names, TERMINATING, is_true};
+
+/// What serving takes.
+#[derive(Clone)]
+pub(crate) struct Means {
+    /// Where objects are kept.
+    pub(crate) backing: Backing,
+    /// Where webhooks are found.
+    pub(crate) services: Arc<Services>,
+    pub(crate) metrics: Arc<ConversionMetrics>,
+}
 
 /// What one definition serves.
 pub(crate) struct Served {
@@ -31,12 +46,13 @@ pub(crate) struct Served {
     terminating: bool,
     registry: Arc<Registry>,
     strategy: Arc<CustomStrategy>,
+    webhook: Option<Arc<Webhook>>,
     entries: Vec<Arc<Entry>>,
 }
 
 impl Served {
     /// What a definition serves; `None` as long as its names are not accepted. `revision` is the definition's.
-    pub(crate) fn new(definition: &Value, revision: u64, backing: &Backing) -> Option<Self> {
+    pub(crate) fn new(definition: &Value, revision: u64, means: &Means) -> Option<Self> {
         if !is_true(definition, NAMES_ACCEPTED) && !is_true(definition, ESTABLISHED) {
             return None;
         }
@@ -45,9 +61,10 @@ impl Served {
         let terminating = is_true(definition, TERMINATING);
         let strategy = Arc::new(CustomStrategy::new(view));
         strategy.set_terminating(terminating);
-        let rows = rows::rows(view, &names, terminating, &strategy);
-        let stored = rows.iter().find(|row| row.conversion.is_none())?;
-        let registry = Registry::custom(stored.clone(), revision, backing);
+        let webhook = Webhook::of(view, &names.list_kind, &strategy, &means.services, &means.metrics);
+        let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());
+        let stored = rows.iter().find(|row| row.is_storage_version())?;
+        let registry = Registry::custom(stored.clone(), &rows, revision, &means.backing);
         if rows.len() > 1 {
             registry.set_versions(rows.clone());
         }
@@ -60,14 +77,15 @@ impl Served {
             terminating,
             registry,
             strategy,
+            webhook,
         })
     }
 
     /// Takes over a change of the definition. Answers whether the rows are others now.
-    pub(crate) fn update(&mut self, definition: &Value, revision: u64, backing: &Backing) -> bool {
+    pub(crate) fn update(&mut self, definition: &Value, revision: u64, means: &Means) -> bool {
         let view = Definition(definition);
         if view.generation() != self.generation {
-            if let Some(new) = Served::new(definition, revision, backing) {
+            if let Some(new) = Served::new(definition, revision, means) {
                 let old = std::mem::replace(self, new);
                 old.stop();
             }
@@ -79,7 +97,7 @@ impl Served {
             return false;
         }
         self.strategy.set_terminating(terminating);
-        let rows = rows::rows(view, &names, terminating, &self.strategy);
+        let rows = rows::rows(view, &names, terminating, &self.strategy, self.webhook.as_ref());
         self.entries = rows::entries(view, rows, &self.registry);
         (self.names, self.terminating) = (names, terminating);
         true
@@ -88,6 +106,11 @@ impl Served {
     /// The uid of the definition.
     pub(crate) fn uid(&self) -> Str {
         self.uid.clone()
+    }
+
+    /// The names of the versions, if there are several.
+    pub(crate) fn versions(&self) -> Vec<Str> {
+        self.registry.versions().iter().map(|row| row.version.clone()).collect()
     }
 
     /// The objects.

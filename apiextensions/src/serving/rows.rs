@@ -5,12 +5,12 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use generic_server::{
     discovery::compare_versions,
     registry::Registry,
-    resource::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
+    resource::{Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
     server::Entry,
 };
 use machinery::{Str, Value};
 
-use super::{columns::Columns, conversion::Rename, strategy::CustomStrategy};
+use super::{columns::Columns, conversion::Rename, strategy::CustomStrategy, webhook::Webhook};
 use crate::definition::{Definition, Names, Version, storage_hash};
 
 /// How long requests that have begun may go on with a registry that was replaced.
@@ -25,16 +25,21 @@ pub(super) fn rows(
     names: &Names,
     terminating: bool,
     strategy: &Arc<CustomStrategy>,
+    webhook: Option<&Arc<Webhook>>,
 ) -> Vec<Resource> {
     let Some(stored_version) = definition.storage_version().map(|v| v.name()) else { return Vec::new() };
     let (group, plural) = (definition.group(), definition.asked_names().plural);
     let fields = selectable_fields(definition);
+    let several = definition.versions().count() > 1;
     let row = |version: Version<'_>| {
         let name = version.name();
         let schema = |version: &str| strategy.schema(version).unwrap_or_default();
-        let conversion = (name != stored_version).then(|| {
-            let (served, stored) = ((&*name, schema(&name)), (&*stored_version, schema(&stored_version)));
-            Arc::new(Rename::new(&group, served, stored)) as _
+        let conversion = several.then(|| match webhook {
+            Some(webhook) => Converter::Remote(webhook.clone()),
+            None => {
+                let (served, stored) = ((&*name, schema(&name)), (&*stored_version, schema(&stored_version)));
+                Converter::Rule(Arc::new(Rename::new(&group, served, stored)))
+            }
         });
         Resource {
             group: group.clone(),

@@ -129,7 +129,7 @@ fn accessor_error(path: &str, value: Option<&Value>, expected: &str) -> String {
     format!("{path} accessor error: {shown} is of the type {found}, expected {expected}")
 }
 
-fn go_type(value: &Value) -> &'static str {
+pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",

@@ -6,7 +6,7 @@ use aws_lc_rs::digest;
 use bytes::Bytes;
 use machinery::{Str, Value, array, codec::json, object};
 
-use super::{Group, Version};
+use super::{Freshness, Group, Version};
 
 /// A discovery document. The value is there for other media types; the JSON is written when it is first asked for.
 #[derive(Debug)]
@@ -158,6 +158,11 @@ fn resource_list(group: &Group, version: &Version) -> Option<Value> {
     Some(out)
 }
 
+/// Whether a version is more than somebody's claim that it is served here.
+fn is_served(version: &&Version) -> bool {
+    version.resources.is_some() || version.freshness == Freshness::Stale
+}
+
 fn aggregated(groups: &[&Group]) -> Value {
     let item = |group: &&Group| {
         let version = |version: &Version| {
@@ -174,13 +179,13 @@ fn aggregated(groups: &[&Group]) -> Value {
         };
         object! {
             "metadata" => metadata,
-            "versions" => group.versions.iter().map(version).collect::<Value>(),
+            "versions" => group.versions.iter().filter(is_served).map(version).collect::<Value>(),
         }
     };
     object! {
         "kind" => "APIGroupDiscoveryList",
         "apiVersion" => "apidiscovery.k8s.io/v2",
         "metadata" => Value::object(),
-        "items" => groups.iter().map(item).collect::<Value>(),
+        "items" => groups.iter().filter(|g| g.versions.iter().any(|v| is_served(&v))).map(item).collect::<Value>(),
     }
 }

@@ -71,7 +71,7 @@ impl Discovery {
             return made;
         }
         let own = tables.iter().flat_map(|t| t.groups()).flat_map(|rows| rows.discovery().iter().cloned());
-        let groups = merge(own.chain(self.remotes.groups()));
+        let groups = merge(self.remotes.groups().into_iter().chain(own));
         let made = Arc::new(Made { tables, remotes, documents: Documents::new(&groups) });
         self.made.store(Some(made.clone()));
         made

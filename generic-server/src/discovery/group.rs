@@ -74,7 +74,7 @@ pub fn groups_of<'a>(rows: impl IntoIterator<Item = &'a Resource>) -> Vec<Group>
 }
 
 /// Joins parts: groups of one name become one, with the highest of their priorities; of two versions of one name the first
-/// given stays. All in the order in which documents list them.
+/// given stays, with the resources of the first that knows them. All in the order in which documents list them.
 pub fn merge(parts: impl IntoIterator<Item = Group>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: std::collections::HashMap<Str, usize> = std::collections::HashMap::new();
@@ -88,8 +88,9 @@ pub fn merge(parts: impl IntoIterator<Item = Group>) -> Vec<Group> {
                 let group = &mut groups[at];
                 group.priority = group.priority.max(part.priority);
                 for version in part.versions {
-                    if !group.versions.iter().any(|v| v.name == version.name) {
-                        group.versions.push(version);
+                    match group.versions.iter_mut().find(|v| v.name == version.name) {
+                        Some(known) => known.resources = known.resources.take().or(version.resources),
+                        None => group.versions.push(version),
                     }
                 }
             }

@@ -62,6 +62,12 @@ async fn drain(body: &mut Incoming) {
 /// The encodings that documents may come in.
 const READABLE: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 
+/// Types that are served no more, but are still recognised.
+const RETIRED: [(&str, &str, &str); 2] = [
+    ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "v1beta1", "APIService"),
+];
+
 /// The document in a request's body, as the row's type: decoded, checked for unknown fields, defaulted.
 pub async fn read_object(
     request: &mut Request,
@@ -189,7 +195,8 @@ impl Expected<'_> {
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let expected =
             if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
-        if self.row.built_in {
+        // A scale is a built-in type, whoever is scaled.
+        if self.row.built_in || (self.kind != self.row.kind && api_version.is_empty()) {
             let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
             let kind = if kind.is_empty() { self.kind.to_owned() } else { kind };
             if kind != self.kind || api_version != expected {
@@ -228,7 +235,7 @@ impl Expected<'_> {
     /// A document of another type: known or not, it is refused.
     fn other_kind(&self, api_version: &str, kind: &str) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let known = builtin::by_gvk(group, version, kind).is_some();
+        let known = builtin::by_gvk(group, version, kind).is_some() || RETIRED.contains(&(group, version, kind));
         if known && kind == self.kind {
             let expected = if self.group.is_empty() {
                 self.version.to_owned()
@@ -250,6 +257,21 @@ impl Expected<'_> {
         };
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
     }
+}
+
+/// [`conform`] of what applying a configuration has made of an object.
+pub(crate) fn conform_applied(
+    row: &Resource,
+    kind: (&str, &str, &str),
+    mut value: Value,
+    problems: &mut Vec<String>,
+) -> Result<Value, String> {
+    if row.built_in || kind.2 != row.kind {
+        return conform(row, kind, value, problems);
+    }
+    let unknown = schema::read_applied(&row.schema, &mut value).map_err(|e| e.to_string())?;
+    problems.extend(unknown.iter().map(|path| unknown_field(path)));
+    Ok(value)
 }
 
 /// Brings a document into the row's type; unknown fields are dropped and noted in `problems`.

@@ -7,19 +7,15 @@ use super::{
     options::{WriteKind, WriteOptions},
     transform::View,
 };
-use crate::{
-    pipeline::respond::{Response, add_warnings},
-    registry::Write,
-};
+use crate::{pipeline::respond::Response, registry::Write};
 
 /// Answers the request.
-pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let row = &target.entry.row;
     let view = View::of_request(&target.request, &target.entry)?;
     let options = WriteOptions::read(&target.request, WriteKind::Create)?;
-    let mut warnings = Vec::new();
     let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-    let object = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+    let object = body::read_object(&mut target.request, row, kind, options.field_validation, warnings).await?;
     let info = &target.request.info;
     check_namespace(&object, &info.namespace, row.namespaced)?;
     let mut write = Write {
@@ -28,11 +24,11 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         subresource: &info.subresource,
         user: &target.request.user,
         options: &options,
-        warnings: &mut warnings,
+        warnings,
     };
     let written = target.registry.create(&mut write, object).await?;
     target.settle_written(options.dry_run, &written).await;
-    Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
+    view.written(&target.registry, &written).await
 }
 
 /// The body's namespace must be the path's, or be left out.

@@ -11,17 +11,16 @@ use super::{
 };
 use crate::{
     negotiate::Media,
-    pipeline::respond::{Response, add_warnings, document},
+    pipeline::respond::{Response, document},
     registry::{Deleted, Write},
     request::Request,
 };
 
 /// Answers the request.
-pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
     let options = read_options(&mut target.request).await?;
     let info = &target.request.info;
-    let mut warnings = Vec::new();
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let mut write = Write {
         row: &target.entry.row,
@@ -29,14 +28,14 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         subresource: &info.subresource,
         user: &target.request.user,
         options: &write_options,
-        warnings: &mut warnings,
+        warnings,
     };
     let deleted = target.registry.delete(&mut write, &info.name, &options).await?;
     target.settle(options.dry_run, &info.namespace, &info.name).await;
     let response = match deleted {
-        Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes)?,
+        Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes).await?,
         Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
-            view.bytes(StatusCode::OK, &target.registry, &bytes)?
+            view.bytes(StatusCode::OK, &target.registry, &bytes).await?
         }
         Deleted::Gone(bytes) => {
             let uid = machinery::codec::scan::text(&bytes, &["metadata", "uid"]).unwrap_or_default();
@@ -51,7 +50,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
             document(StatusCode::OK, &status, view.accepted().whole())
         }
     };
-    Ok(add_warnings(response, &warnings))
+    Ok(response)
 }
 
 /// The options in the body, or else in the query.

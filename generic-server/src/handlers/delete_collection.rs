@@ -42,5 +42,5 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         .collect()
         .await;
     results.into_iter().collect::<Result<Vec<()>, Status>>()?;
-    view.list(&target.registry, page.objects, &page.meta)
+    view.list(&target.registry, page.objects, &page.meta).await
 }

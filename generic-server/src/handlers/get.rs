@@ -24,5 +24,5 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     };
     let info = &target.request.info;
     let object = target.registry.get(&info.namespace, &info.name, at).await?;
-    view.object(StatusCode::OK, &target.registry, &object)
+    view.object(StatusCode::OK, &target.registry, &object).await
 }

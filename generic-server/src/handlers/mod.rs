@@ -12,6 +12,7 @@ pub mod options;
 mod patch;
 mod scale;
 mod scale_fields;
+mod scale_view;
 pub mod transform;
 mod update;
 mod watch;
@@ -25,13 +26,14 @@ use machinery::{
 };
 use storage::cache::CacheError;
 
+pub(crate) use body::conform_applied;
 pub(crate) use body::repeated_keys;
 pub use body::{conform, read_body, read_object};
 pub(crate) use create::check_name;
 pub use create::check_namespace;
 
 use crate::{
-    pipeline::respond::Response,
+    pipeline::respond::{self, Response},
     registry::{Registry, Written},
     request::{Request, Route},
     resource::{SubresourceKind, Verb},
@@ -88,18 +90,29 @@ pub async fn serve(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
     serve_object(target).await
 }
 
-async fn serve_object(target: Target) -> Result<Response, Status> {
-    match target.request.info.verb {
-        Verb::Get => get::serve(target).await,
-        Verb::List => list::serve(target).await,
-        Verb::Watch => watch::serve(target).await,
-        Verb::Create => create::serve(target).await,
-        Verb::Update => update::serve(target).await,
-        Verb::Patch => patch::serve(target).await,
-        Verb::Delete => delete::serve(target).await,
-        Verb::DeleteCollection => delete_collection::serve(target).await,
-        Verb::Connect | Verb::Other => Err(Status::method_not_allowed()),
+async fn serve_object(mut target: Target) -> Result<Response, Status> {
+    let mut warnings = Vec::new();
+    let answer = match target.request.info.verb {
+        Verb::Get => return get::serve(target).await,
+        Verb::List => return list::serve(target).await,
+        Verb::Watch => return watch::serve(target).await,
+        Verb::Create => create::serve(&mut target, &mut warnings).await,
+        Verb::Update => update::serve(&mut target, &mut warnings).await,
+        Verb::Patch => patch::serve(&mut target, &mut warnings).await,
+        Verb::Delete => delete::serve(&mut target, &mut warnings).await,
+        Verb::DeleteCollection => return delete_collection::serve(target).await,
+        Verb::Connect | Verb::Other => return Err(Status::method_not_allowed()),
+    };
+    warned(&target.request, answer, &warnings)
+}
+
+/// The answer with its warnings, which a client hears of whatever came of its request.
+fn warned(request: &Request, answer: Result<Response, Status>, warnings: &[String]) -> Result<Response, Status> {
+    if warnings.is_empty() {
+        return answer;
     }
+    let response = answer.unwrap_or_else(|status| respond::error(&status, respond::wanted(request)));
+    Ok(respond::add_warnings(response, warnings))
 }
 
 /// Refuses what no route of the resource has: upstream registers routes for exactly these combinations.

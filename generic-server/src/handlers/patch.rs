@@ -20,7 +20,7 @@ use super::{
     transform::View,
 };
 use crate::{
-    pipeline::respond::{Response, add_warnings},
+    pipeline::respond::Response,
     registry::{Change, Write},
     resource::Resource,
 };
@@ -55,7 +55,7 @@ impl PatchType {
 }
 
 /// Answers the request.
-pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let row = &target.entry.row;
     let kind = PatchType::read(target.request.header("content-type"), row)?;
     let view = View::of_request(&target.request, &target.entry)?;
@@ -63,14 +63,13 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     let bytes = body::read_body(&mut target.request).await?;
     let options = WriteOptions::read(&target.request, write_kind)?;
     let info = &target.request.info;
-    let mut warnings = Vec::new();
     let mut write = Write {
         row,
         namespace: &info.namespace,
         subresource: &info.subresource,
         user: &target.request.user,
         options: &options,
-        warnings: &mut warnings,
+        warnings,
     };
     let written = if kind == PatchType::Apply {
         let change = {
@@ -83,7 +82,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         target.registry.update(&mut write, &info.name, &change).await?
     };
     target.settle_written(options.dry_run, &written).await;
-    Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
+    view.written(&target.registry, &written).await
 }
 
 /// A patch that is applied to whatever the object's current state is.

@@ -1,7 +1,6 @@
 //! The scale subresource: how many replicas an object wants, in a document that is the same for all kinds.
 
 use async_trait::async_trait;
-use http::StatusCode;
 use machinery::{
     Str, Value,
     meta::{field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
@@ -14,12 +13,13 @@ use storage::cache::ReadAt;
 use super::{
     Target, body,
     create::{check_name, check_namespace},
-    options::{WriteKind, WriteOptions},
+    options::{FieldValidation, WriteKind, WriteOptions},
     scale_fields::ScaleFields,
+    scale_view::ScaleView,
+    warned,
 };
 use crate::{
-    negotiate::Offer,
-    pipeline::respond::{self, Response, add_warnings, document},
+    pipeline::respond::Response,
     registry::{Change, Write},
     resource::{Resource, SubresourceKind, Verb},
 };
@@ -83,31 +83,40 @@ impl Paths {
 
 /// Answers the request.
 pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
-    let accepted = respond::accepted(&target.request, &Offer::PLAIN)?;
+    let view = ScaleView::of_request(&target)?;
     let paths = Paths::of(&target.entry.row);
     let verb = target.request.info.verb;
     if verb == Verb::Get {
         let info = &target.request.info;
         let object = target.registry.get(&info.namespace, &info.name, ReadAt::Latest).await?;
-        let scale = paths.scale_of(&target.entry.row, &target.registry.decode(object.bytes())?)?;
-        return Ok(document(StatusCode::OK, &scale, accepted));
+        let object = target.registry.decode(object.bytes())?;
+        let object = target.registry.value_in_version(&target.entry.row, object).await?;
+        let scale = paths.scale_of(&target.entry.row, &object)?;
+        return view.answer(&scale);
     }
     let mut warnings = Vec::new();
+    let answer = write(&mut target, &paths, &mut warnings).await.and_then(|scale| view.answer(&scale));
+    warned(&target.request, answer, &warnings)
+}
+
+/// Changes the scale; gives it as it is then.
+async fn write(target: &mut Target, paths: &Paths, warnings: &mut Vec<String>) -> Result<Value, Status> {
+    let verb = target.request.info.verb;
     let write_kind = match verb {
-        Verb::Patch if is_apply(&target) => WriteKind::Apply,
+        Verb::Patch if is_apply(target) => WriteKind::Apply,
         Verb::Patch => WriteKind::Patch,
         _ => WriteKind::Update,
     };
     let options = WriteOptions::read(&target.request, write_kind)?;
     let change = if verb == Verb::Patch {
-        NewScale::Patch(read_patch(&mut target).await?)
+        NewScale::Patch(read_patch(target).await?)
     } else {
         let row = &target.entry.row;
         let kind = ("autoscaling", "v1", "Scale");
-        let scale = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+        let scale = body::read_object(&mut target.request, row, kind, options.field_validation, warnings).await?;
         check_name(&scale, &target.request.info.name)?;
         check_namespace(&scale, &target.request.info.namespace, row.namespaced)?;
-        NewScale::Whole(scale)
+        NewScale::Whole(without_zero(scale))
     };
     let info = &target.request.info;
     let mut write = Write {
@@ -116,14 +125,14 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         subresource: &info.subresource,
         user: &target.request.user,
         options: &options,
-        warnings: &mut warnings,
+        warnings,
     };
     let row = &target.entry.row;
     let fields = ScaleFields { row, versions: target.registry.versions(), options: &options };
-    let change = SetReplicas { paths: &paths, row, name: &info.name, change, fields };
+    let change = SetReplicas { paths, row, name: &info.name, change, fields };
     let written = target.registry.update(&mut write, &info.name, &change).await?;
-    let scale = paths.scale(&target.registry.decode(&written.bytes)?);
-    Ok(add_warnings(document(StatusCode::OK, &scale, accepted), &warnings))
+    let object = target.registry.decode(&written.bytes)?;
+    Ok(paths.scale(&target.registry.value_in_version(&target.entry.row, object).await?))
 }
 
 /// What a request makes of the scale.
@@ -166,6 +175,15 @@ async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
     }
 }
 
+/// A scale to no replicas does not name them.
+fn without_zero(mut scale: Value) -> Value {
+    let path = ["spec", "replicas"];
+    if scale.at(&path).and_then(Value::as_i64) == Some(0) {
+        scale.remove_at(&path);
+    }
+    scale
+}
+
 /// Writes the scale's replicas into the object.
 struct SetReplicas<'a> {
     paths: &'a Paths,
@@ -177,16 +195,18 @@ struct SetReplicas<'a> {
 
 #[async_trait]
 impl Change for SetReplicas<'_> {
-    async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
+    async fn apply(&self, current: Option<&Value>, warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         let Some(current) = current else { return Ok(None) };
-        let mut before = self.paths.scale_of(self.row, current)?;
+        let mut before = self.paths.scale(current);
         self.fields.show(current, &mut before);
         let scale = match &self.change {
-            NewScale::Patch(ScalePatch::Apply(config)) => self.conformed(self.fields.apply(&before, config)?)?,
+            NewScale::Patch(ScalePatch::Apply(config)) => {
+                self.conformed(self.fields.apply(&before, config)?, warnings)?
+            }
             change => {
                 let mut scale = match change {
                     NewScale::Whole(scale) => scale.clone(),
-                    NewScale::Patch(patch) => self.patched(&before, patch)?,
+                    NewScale::Patch(patch) => self.patched(&before, patch, warnings)?,
                 };
                 self.fields.track(&before, &mut scale);
                 scale
@@ -202,6 +222,9 @@ impl Change for SetReplicas<'_> {
         object.set(&self.paths.replicas.iter().map(Str::as_str).collect::<Vec<_>>(), replicas);
         let version = scale.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::from(""));
         object.set(&["metadata", "resourceVersion"], version);
+        if let Some(uid) = scale.at(&["metadata", "uid"]) {
+            object.set(&["metadata", "uid"], uid.clone());
+        }
         self.fields.carry_back(&scale, &mut object);
         Ok(Some(object))
     }
@@ -212,7 +235,7 @@ impl Change for SetReplicas<'_> {
 }
 
 impl SetReplicas<'_> {
-    fn patched(&self, scale: &Value, patch: &ScalePatch) -> Result<Value, Status> {
+    fn patched(&self, scale: &Value, patch: &ScalePatch, warnings: &mut Vec<String>) -> Result<Value, Status> {
         let schema = builtin::schema_of("autoscaling", "v1", "Scale").expect("the table has Scale");
         let patched = match patch {
             ScalePatch::Json(patch) => json_patch::apply(scale, patch),
@@ -220,13 +243,21 @@ impl SetReplicas<'_> {
             ScalePatch::Strategic(patch) | ScalePatch::Apply(patch) => strategic::apply(scale, patch, schema),
         }
         .map_err(|e| super::patch::refuse(&e))?;
-        self.conformed(patched)
+        self.conformed(patched, warnings)
     }
 
-    fn conformed(&self, patched: Value) -> Result<Value, Status> {
+    fn conformed(&self, patched: Value, warnings: &mut Vec<String>) -> Result<Value, Status> {
         let kind = ("autoscaling", "v1", "Scale");
-        let patched = body::conform(self.row, kind, patched, &mut Vec::new()).map_err(Status::bad_request)?;
+        let mut problems = Vec::new();
+        let patched = body::conform(self.row, kind, patched, &mut problems).map_err(Status::bad_request)?;
+        match self.fields.options.field_validation {
+            FieldValidation::Warn => warnings.extend(problems),
+            FieldValidation::Strict if !problems.is_empty() => {
+                return Err(Status::bad_request(format!("strict decoding error: {}", problems.join(", "))));
+            }
+            _ => {}
+        }
         check_name(&patched, self.name)?;
-        Ok(patched)
+        Ok(without_zero(patched))
     }
 }

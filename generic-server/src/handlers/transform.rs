@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::StatusCode;
 use machinery::{
     Str, Value,
@@ -16,16 +16,20 @@ use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
     pipeline::respond::{self, Response, encode},
-    registry::{Registry, Written},
+    registry::{Registry, VersionForm, Written},
     request::Request,
+    resource::Printer,
     server::Entry,
 };
 
 /// How a request wants to see objects of a row.
 pub struct View {
     entry: Arc<Entry>,
+    printer: Arc<dyn Printer>,
     accepted: Accepted,
     include: Include,
+    /// The row's version, if not all objects are stored in it.
+    version: Option<VersionForm>,
 }
 
 /// What a table's rows carry of their objects.
@@ -50,6 +54,16 @@ impl View {
     /// Negotiates what the request's Accept header asks for.
     pub fn of_request(request: &Request, entry: &Arc<Entry>) -> Result<Self, Status> {
         let offer = if entry.row.built_in { &Offer::OBJECTS } else { &Offer::CUSTOM };
+        Self::with_printer(request, entry, offer, entry.row.printer.clone())
+    }
+
+    /// [`View::of_request`] of what is printed otherwise than the row's objects.
+    pub(super) fn with_printer(
+        request: &Request,
+        entry: &Arc<Entry>,
+        offer: &Offer,
+        printer: Arc<dyn Printer>,
+    ) -> Result<Self, Status> {
         let accepted = respond::accepted(request, offer)?;
         let mut include = Include::Metadata;
         if matches!(accepted.form, Form::Table { .. }) {
@@ -67,7 +81,8 @@ impl View {
                 }
             };
         }
-        Ok(View { entry: entry.clone(), accepted, include })
+        let version = entry.registry.as_ref().and_then(|registry| VersionForm::of(&entry.row, registry));
+        Ok(View { entry: entry.clone(), printer, accepted, include, version })
     }
 
     /// The encoding.
@@ -80,81 +95,129 @@ impl View {
         self.accepted
     }
 
-    /// Whether stored bytes can be sent as they are.
+    /// Whether the JSON of objects can be sent as it is.
     pub fn is_raw(&self) -> bool {
-        self.accepted == Accepted::JSON && self.entry.row.conversion.is_none()
+        self.accepted == Accepted::JSON
+    }
+
+    /// Whether all objects are stored in the version asked for.
+    pub fn is_stored(&self) -> bool {
+        self.version.is_none()
+    }
+
+    /// Whether somebody else must be asked for objects in the version asked for.
+    pub fn is_remote(&self) -> bool {
+        self.version.as_ref().is_some_and(VersionForm::is_remote)
+    }
+
+    /// The JSON of a cached object in the version asked for.
+    pub async fn fetch(&self, registry: &Registry, object: &Arc<Object>) -> Result<Bytes, Status> {
+        match &self.version {
+            Some(version) => registry.in_version(version, object).await,
+            None => Ok(object.bytes().clone()),
+        }
+    }
+
+    /// [`View::fetch`] of many objects, in their order.
+    pub async fn fetch_all(&self, registry: &Registry, objects: &[Arc<Object>]) -> Result<Vec<Bytes>, Status> {
+        match &self.version {
+            Some(version) => registry.all_in_version(version, objects).await,
+            None => Ok(objects.iter().map(|object| object.bytes().clone()).collect()),
+        }
     }
 
     /// One cached object.
-    pub fn object(&self, code: StatusCode, registry: &Registry, object: &Arc<Object>) -> Result<Response, Status> {
-        if self.is_raw() {
-            return Ok(self.respond(code, Body::full(object.bytes().clone())));
-        }
+    pub async fn object(
+        &self,
+        code: StatusCode,
+        registry: &Registry,
+        object: &Arc<Object>,
+    ) -> Result<Response, Status> {
+        let bytes = self.fetch(registry, object).await?;
         let form = self.form_id().filter(|_| !matches!(self.accepted.form, Form::MetadataList { .. }));
         let bytes = match form {
-            Some(form) => registry.cache().form(object, form, |o| self.encode_one(registry, o.bytes(), true))?,
-            None => return self.one(code, registry, object.bytes()),
+            _ if self.is_raw() => bytes,
+            Some(form) => registry.cache().form(object, form, |_| self.encode_one(&bytes, true))?,
+            None => return self.one(code, &bytes),
         };
         Ok(self.respond(code, Body::full(bytes)))
     }
 
     /// The result of a write.
-    pub fn written(&self, registry: &Registry, written: &Written) -> Result<Response, Status> {
+    pub async fn written(&self, registry: &Registry, written: &Written) -> Result<Response, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        self.bytes(code, registry, &written.bytes)
+        self.bytes(code, registry, &written.bytes).await
     }
 
-    /// Bytes of one object in the storage version.
-    pub fn bytes(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+    /// Bytes of one object in the version that it is stored in.
+    pub async fn bytes(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+        let bytes = match &self.version {
+            Some(version) => registry.bytes_in_version(version, bytes).await?,
+            None => bytes.clone(),
+        };
         if self.is_raw() {
-            return Ok(self.respond(code, Body::full(bytes.clone())));
+            return Ok(self.respond(code, Body::full(bytes)));
         }
-        self.one(code, registry, bytes)
+        self.one(code, &bytes)
     }
 
-    fn one(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+    fn one(&self, code: StatusCode, bytes: &Bytes) -> Result<Response, Status> {
         if let Form::MetadataList { .. } = self.accepted.form {
             return Err(self.not_a_list("PartialObjectMetadataList"));
         }
-        let value = self.encode_one(registry, bytes, true)?;
-        Ok(self.respond(code, Body::full(value)))
+        Ok(self.respond(code, Body::full(self.encode_one(bytes, true)?)))
     }
 
-    /// An object's bytes in the form asked for. `columns`: whether a table of one names its columns.
-    pub fn encode_one(&self, registry: &Registry, bytes: &Bytes, columns: bool) -> Result<Bytes, Status> {
+    /// The JSON of an object in the form asked for. `columns`: whether a table of one names its columns.
+    pub fn encode_one(&self, bytes: &Bytes, columns: bool) -> Result<Bytes, Status> {
         self.check_encodes("")?;
         Ok(match self.accepted.form {
-            Form::Table { .. } => {
-                let value = self.versioned(registry, bytes)?;
-                let version = value.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
-                let meta = if version.is_empty() {
-                    Value::object()
-                } else {
-                    object! { "resourceVersion" => version }
-                };
-                encode(&self.table(meta, vec![self.table_row(&value)], columns), self.accepted).into()
-            }
-            Form::Metadata { beta } | Form::MetadataList { beta } => {
-                let metadata = metadata_document(bytes, beta)?;
-                if self.accepted.media == Media::Json && !self.accepted.pretty {
-                    return Ok(metadata);
-                }
-                let value = json::decode(&metadata).map_err(Status::internal_error)?;
-                encode(&value, self.accepted).into()
-            }
-            Form::Whole | Form::Aggregated => encode(&self.versioned(registry, bytes)?, self.accepted).into(),
+            Form::Table { .. } => self.encode_table(&decode(bytes)?, columns),
+            Form::Metadata { .. } | Form::MetadataList { .. } => self.encode_metadata(bytes)?,
+            Form::Whole | Form::Aggregated => encode(&decode(bytes)?, self.accepted).into(),
         })
     }
 
+    fn encode_table(&self, value: &Value, columns: bool) -> Bytes {
+        let version = value.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
+        let meta = if version.is_empty() {
+            Value::object()
+        } else {
+            object! { "resourceVersion" => version }
+        };
+        encode(&self.table(meta, vec![self.table_row(value)], columns), self.accepted).into()
+    }
+
+    fn encode_metadata(&self, bytes: &Bytes) -> Result<Bytes, Status> {
+        let beta = matches!(self.accepted.form, Form::Metadata { beta: true } | Form::MetadataList { beta: true });
+        let metadata = metadata_document(bytes, beta)?;
+        if self.accepted.media == Media::Json && !self.accepted.pretty {
+            return Ok(metadata);
+        }
+        let value = json::decode(&metadata).map_err(Status::internal_error)?;
+        Ok(encode(&value, self.accepted).into())
+    }
+
     /// A value in the row's version, in the form asked for.
-    pub fn encode_value(&self, registry: &Registry, value: Value, columns: bool) -> Result<Bytes, Status> {
+    pub fn encode_value(&self, value: &Value, columns: bool) -> Result<Bytes, Status> {
         match self.accepted.form {
             Form::Whole | Form::Aggregated => {
                 self.check_encodes("")?;
-                Ok(encode(&value, self.accepted).into())
+                Ok(encode(value, self.accepted).into())
             }
-            _ => self.encode_one(registry, &json::encode(&value).into(), columns),
+            _ => self.encode_one(&json::encode(value).into(), columns),
         }
+    }
+
+    /// A document that is in no cache.
+    pub(super) fn document(&self, code: StatusCode, value: &Value) -> Result<Response, Status> {
+        let bytes = match self.accepted.form {
+            Form::Whole | Form::Aggregated => encode(value, self.accepted).into(),
+            Form::MetadataList { .. } => return Err(self.not_a_list("PartialObjectMetadataList")),
+            Form::Metadata { .. } => self.encode_metadata(&json::encode(value).into())?,
+            Form::Table { .. } => self.encode_table(value, true),
+        };
+        Ok(self.respond(code, Body::full(bytes)))
     }
 
     /// One event of a watch around an encoded object.
@@ -171,25 +234,22 @@ impl View {
         frame.freeze()
     }
 
-    /// An object as a tree, in the row's version.
-    fn versioned(&self, registry: &Registry, bytes: &Bytes) -> Result<Value, Status> {
-        let value = registry.decode(bytes)?;
-        Ok(match &self.entry.row.conversion {
-            Some(conversion) => conversion.from_storage(value),
-            None => value,
-        })
-    }
-
     /// A list of cached objects.
-    pub fn list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+    pub async fn list(
+        &self,
+        registry: &Registry,
+        objects: Vec<Arc<Object>>,
+        meta: &ListMeta,
+    ) -> Result<Response, Status> {
         self.check_encodes("List")?;
+        let objects = self.fetch_all(registry, &objects).await?;
         match self.accepted.form {
             Form::Whole if self.is_raw() => Ok(self.raw_list(registry, objects, meta)),
             Form::Whole | Form::Aggregated => {
                 let items = objects
                     .iter()
-                    .map(|o| {
-                        let mut value = self.versioned(registry, o.bytes())?;
+                    .map(|bytes| {
+                        let mut value = decode(bytes)?;
                         if self.entry.row.built_in {
                             let object = value.make_object();
                             object.remove("kind");
@@ -210,7 +270,7 @@ impl View {
             Form::MetadataList { beta } => {
                 let items = objects
                     .iter()
-                    .map(|o| json::decode(&metadata_document(o.bytes(), beta)?).map_err(Status::internal_error))
+                    .map(|bytes| json::decode(&metadata_document(bytes, beta)?).map_err(Status::internal_error))
                     .collect::<Result<Vec<_>, Status>>()?;
                 let items = if items.is_empty() { Value::Null } else { Value::from(items) };
                 let list = object! {
@@ -224,7 +284,7 @@ impl View {
             Form::Table { .. } => {
                 let rows = objects
                     .iter()
-                    .map(|o| Ok(self.table_row(&self.versioned(registry, o.bytes())?)))
+                    .map(|bytes| Ok(self.table_row(&decode(bytes)?)))
                     .collect::<Result<Vec<_>, Status>>()?;
                 let table = self.table(self.list_meta(meta), rows, true);
                 Ok(self.respond(StatusCode::OK, Body::full(encode(&table, self.accepted))))
@@ -233,7 +293,7 @@ impl View {
     }
 
     /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.
-    fn raw_list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Response {
+    fn raw_list(&self, registry: &Registry, objects: Vec<Bytes>, meta: &ListMeta) -> Response {
         let mut head = b"{\"kind\":".to_vec();
         json::write_string(&mut head, &self.entry.row.list_kind);
         head.extend_from_slice(b",\"apiVersion\":");
@@ -243,15 +303,20 @@ impl View {
         head.extend_from_slice(b",\"items\":[");
         let tail = Bytes::from_static(b"]}\n");
         // Built-in items carry no kind and apiVersion: what follows their common head is sent behind a brace.
-        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let skip = match &self.version {
+            _ if !self.entry.row.built_in => 0,
+            Some(version) => version.head_len(),
+            None => registry.head_len(),
+        };
         let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
         let separators =
             objects.len().saturating_sub(1) * more.len() + if objects.is_empty() { 0 } else { first.len() };
-        let items: usize = objects.iter().map(|o| o.bytes().len() - skip).sum();
+        let items: usize = objects.iter().map(|bytes| bytes.len() - skip).sum();
         let length = (head.len() + separators + items + tail.len()) as u64;
-        let pieces = objects.into_iter().enumerate().flat_map(move |(i, object)| {
+        let pieces = objects.into_iter().enumerate().flat_map(move |(i, mut bytes)| {
             let separator = Bytes::from_static(if i == 0 { first } else { more });
-            [separator, object.bytes().slice(skip..)]
+            bytes.advance(skip);
+            [separator, bytes]
         });
         let chunks = std::iter::once(Bytes::from(head)).chain(pieces).chain(std::iter::once(tail));
         self.respond(StatusCode::OK, Body::chunks(chunks, Some(length)))
@@ -274,9 +339,7 @@ impl View {
     fn table(&self, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
         let beta = matches!(self.accepted.form, Form::Table { beta: true });
         let definitions: Vec<Value> = if columns {
-            self.entry
-                .row
-                .printer
+            self.printer
                 .columns()
                 .iter()
                 .map(|c| {
@@ -298,9 +361,9 @@ impl View {
 
     fn table_row(&self, object: &Value) -> Value {
         let now = time::Timestamp::now().seconds();
-        let mut row = object! { "cells" => self.entry.row.printer.cells(object, now) };
+        let mut row = object! { "cells" => self.printer.cells(object, now) };
         let members = row.make_object();
-        if let Some(conditions) = self.entry.row.printer.conditions(object) {
+        if let Some(conditions) = self.printer.conditions(object) {
             members.insert("conditions", conditions);
         }
         let beta = matches!(self.accepted.form, Form::Table { beta: true });
@@ -318,12 +381,14 @@ impl View {
 
     /// A number for the form among the forms that the cache keeps, `None` if it should not be kept.
     pub fn form_id(&self) -> Option<FormId> {
-        match (self.accepted.form, self.accepted.media, self.accepted.pretty) {
-            (_, _, true) => None,
-            (Form::Whole, media, _) => Some(FormId(1 + media as u32)),
-            (Form::Metadata { beta }, media, _) => Some(FormId(8 + media as u32 * 2 + u32::from(beta))),
-            _ => None,
-        }
+        let form = match (self.accepted.form, self.accepted.media, self.accepted.pretty) {
+            (_, _, true) => return None,
+            (Form::Whole, Media::Json, _) => 0,
+            (Form::Whole, media, _) => 1 + media as u32,
+            (Form::Metadata { beta }, media, _) => 8 + media as u32 * 2 + u32::from(beta),
+            _ => return None,
+        };
+        Some(self.version.as_ref().map_or(FormId(form), |version| version.form(form)))
     }
 
     /// A response in the agreed encoding.
@@ -378,6 +443,11 @@ pub(super) fn no_message(go_type: &str) -> String {
 
 fn meta_version(beta: bool) -> &'static str {
     if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
+}
+
+/// The JSON of an object as a tree.
+fn decode(bytes: &Bytes) -> Result<Value, Status> {
+    json::decode(bytes).map_err(|error| Status::internal_error(format!("a stored object: {error}")))
 }
 
 /// A PartialObjectMetadata of an object's bytes, without a look at the rest of it.

@@ -9,18 +9,17 @@ use super::{
     transform::View,
 };
 use crate::{
-    pipeline::respond::{Response, add_warnings},
+    pipeline::respond::Response,
     registry::{Change, Replace, ReplaceOrCreate, Write},
 };
 
 /// Answers the request.
-pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let row = &target.entry.row;
     let view = View::of_request(&target.request, &target.entry)?;
     let options = WriteOptions::read(&target.request, WriteKind::Update)?;
-    let mut warnings = Vec::new();
     let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-    let object = body::read_object(&mut target.request, row, kind, options.field_validation, &mut warnings).await?;
+    let object = body::read_object(&mut target.request, row, kind, options.field_validation, warnings).await?;
     let info = &target.request.info;
     check_name(&object, &info.name)?;
     check_namespace(&object, &info.namespace, row.namespaced)?;
@@ -30,11 +29,11 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         subresource: &info.subresource,
         user: &target.request.user,
         options: &options,
-        warnings: &mut warnings,
+        warnings,
     };
     let creates = info.subresource.is_empty() && row.strategy.allow_create_on_update();
     let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
     let written = target.registry.update(&mut write, &info.name, change).await?;
     target.settle_written(options.dry_run, &written).await;
-    Ok(add_warnings(view.written(&target.registry, &written)?, &warnings))
+    view.written(&target.registry, &written).await
 }

@@ -47,7 +47,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };
-    let frames = Frames { view, entry: target.entry.clone(), registry: target.registry.clone(), columns: true };
+    let frames =
+        Frames { view, entry: target.entry.clone(), registry: target.registry.clone(), columns: true, failed: false };
+    frames.prepare(start, &watch.scope).await;
     let body = match target.registry.cache().watch(start, watch).await {
         Ok(watcher) => events(watcher, frames, &target.request),
         Err(error @ CacheError::Expired { .. }) => {
@@ -118,8 +120,17 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
         };
         // Too slow, or cut off from the store: the client lists and watches anew.
         let event = next?.ok().filter(|_| shows)?;
-        let frame = frames.frame(&event).map_err(|status| std::io::Error::other(status.message));
-        Some((frame, (watcher, frames, server_ends, counted)))
+        if frames.failed {
+            return None;
+        }
+        let frame = match frames.frame(&event).await {
+            Ok(frame) => frame,
+            Err(status) => {
+                frames.failed = true;
+                frames.status(&status)
+            }
+        };
+        Some((Ok::<_, std::convert::Infallible>(frame), (watcher, frames, server_ends, counted)))
     }))
 }
 
@@ -130,25 +141,48 @@ struct Frames {
     registry: Arc<Registry>,
     /// Whether the next table names its columns: only a watch's first one does.
     columns: bool,
+    /// An event could not be shown. The client has heard of it, and that is the end.
+    failed: bool,
 }
 
 impl Frames {
-    fn frame(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {
+    /// Has the objects converted that the watch begins with, all at once rather than event by event.
+    async fn prepare(&self, start: Start, scope: &Scope) {
+        if !self.view.is_remote() || !matches!(start, Start::Initial(_)) {
+            return;
+        }
+        let registry = &self.registry;
+        let prefix = match scope {
+            Scope::Object { namespace, name } => registry.key(namespace.as_deref().unwrap_or(""), name),
+            Scope::Namespace(namespace) => registry.namespace_prefix(namespace),
+            Scope::All | Scope::Field { .. } => registry.prefix().to_owned(),
+        };
+        let snapshot = registry.cache().latest();
+        let objects: Vec<_> = snapshot.range(&prefix, None).filter_map(|e| e.object().cloned()).collect();
+        // What fails here fails again when the event is to be sent, and the client hears of it then.
+        let _ = self.view.fetch_all(registry, &objects).await;
+    }
+
+    async fn frame(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {
         if let WatchEvent::Bookmark { revision, initial_events_end } = event {
             let object = self.bookmark(*revision, *initial_events_end);
             let bytes = if self.view.is_raw() {
                 Bytes::from(json::encode(&object))
             } else {
-                self.view.encode_value(&self.registry, object, std::mem::take(&mut self.columns))?
+                self.view.encode_value(&object, std::mem::take(&mut self.columns))?
             };
             return Ok(self.view.watch_frame("BOOKMARK", &bytes));
         }
-        if self.view.is_raw() {
+        if self.view.is_raw() && self.view.is_stored() {
             return Ok(event.json_frame(|_, _| Bytes::new()));
         }
         let columns = std::mem::take(&mut self.columns);
-        let encode = |kind: EventType, object: &Arc<storage::cache::Object>| {
-            let bytes = self.view.encode_one(&self.registry, object.bytes(), columns)?;
+        let json = match event {
+            WatchEvent::Object { object, .. } => self.view.fetch(&self.registry, object).await?,
+            WatchEvent::Bookmark { .. } => Bytes::new(),
+        };
+        let encode = |kind: EventType, _: &Arc<storage::cache::Object>| {
+            let bytes = if self.view.is_raw() { json.clone() } else { self.view.encode_one(&json, columns)? };
             Ok(self.view.watch_frame(kind.as_str(), &bytes))
         };
         let frame = match (self.view.form_id(), event) {

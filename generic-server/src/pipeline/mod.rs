@@ -100,15 +100,7 @@ impl Pipeline {
         let outcome = panic::catch(pin!(self.clone().steps(request))).await;
         let mut response = match outcome {
             Ok(response) => response,
-            Err(status) => {
-                let mut response = respond::error(&status, wanted);
-                if status.code == 403 {
-                    response
-                        .headers_mut()
-                        .insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-                }
-                response
-            }
+            Err(status) => respond::error(&status, wanted),
         };
         if compress {
             response = compress::compress(response);

@@ -134,5 +134,8 @@ pub fn error(status: &Status, wanted: Accepted) -> Response {
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if code == StatusCode::FORBIDDEN {
+        response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     response
 }

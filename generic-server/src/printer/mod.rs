@@ -148,6 +148,22 @@ pub fn scale() -> Table {
     })
 }
 
+/// The scale of a custom resource.
+pub fn custom_scale() -> Table {
+    const HEADINGS: &[Heading] = &[
+        NAME,
+        integer("Desired", Doc::Text("Number of desired replicas")),
+        integer("Available", Doc::Text("Number of actual replicas")),
+        Heading { name: "Age", kind: "date", format: "", priority: 0, doc: Doc::Of(META, "creationTimestamp") },
+    ];
+    Table::new(HEADINGS, |scale, now| {
+        let number = |path: &[&str]| scale.at(path).cloned().unwrap_or_default();
+        let made = scale.str_at(&["metadata", "creationTimestamp"]);
+        let age = made.map_or(Value::Null, |made| crate::resource::since(Some(made), now).into());
+        vec![name(scale), number(&["spec", "replicas"]), number(&["status", "replicas"]), age]
+    })
+}
+
 /// An APIService, which the aggregator serves.
 pub fn api_service() -> Table {
     const HEADINGS: &[Heading] = &[

@@ -17,7 +17,7 @@ use storage::{
     encrypt,
 };
 
-use crate::resource::{Conversion, Resource, SelectableField, Strategy};
+use crate::resource::{Conversion, Converter, Resource, SelectableField, Strategy};
 
 /// What upstream's protobuf begins with.
 const PROTOBUF: &[u8] = b"k8s\0";
@@ -38,10 +38,24 @@ pub struct StoredForm {
 
 /// What reading stored custom resources needs.
 struct Custom {
-    schema: Arc<Schema>,
-    /// Objects written later than this revision were written in the schema.
+    versions: Vec<CustomVersion>,
+    /// Objects written later than this revision were written in the schemas as they are now.
     settled: Revision,
-    group_prefix: String,
+}
+
+/// A version that custom resources may be stored in.
+struct CustomVersion {
+    head: Bytes,
+    api_version: Str,
+    schema: Arc<Schema>,
+}
+
+/// The way from a row's version.
+fn rule_of(row: &Resource) -> Option<(Str, Arc<dyn Conversion>)> {
+    match &row.conversion {
+        Some(Converter::Rule(rule)) => Some((row.api_version(), rule.clone())),
+        _ => None,
+    }
 }
 
 impl StoredForm {
@@ -55,18 +69,37 @@ impl StoredForm {
             kind: row.kind.clone(),
             api_version,
             fields: row.selectable_fields.clone(),
-            conversions: versions.iter().filter_map(|r| Some((r.api_version(), r.conversion.clone()?))).collect(),
+            conversions: versions.iter().filter_map(rule_of).collect(),
             strategy: row.strategy.clone(),
             schema: row.schema.clone(),
             custom: None,
         }
     }
 
-    /// The form of custom resources: those written up to `settled` may be of another version or schema.
-    pub fn custom(row: &Resource, settled: Revision) -> Self {
-        let group_prefix = format!("{}/", row.group);
-        let custom = Custom { schema: row.schema.clone(), settled, group_prefix };
+    /// The form of custom resources: each is in the version that it was stored in, which may be any of `versions`. Those
+    /// written up to `settled` may be of another schema.
+    pub fn custom(row: &Resource, versions: &[Resource], settled: Revision) -> Self {
+        let version = |row: &Resource| {
+            let api_version = row.api_version();
+            CustomVersion { head: head(&row.kind, &api_version), api_version, schema: row.schema.clone() }
+        };
+        let custom = Custom { versions: versions.iter().map(version).collect(), settled };
         StoredForm { custom: Some(custom), ..StoredForm::new(row, &[]) }
+    }
+
+    /// Whether bytes start as this server has written them.
+    fn is_own(&self, stored: &[u8]) -> bool {
+        let other = |custom: &Custom| custom.versions.iter().any(|version| stored.starts_with(&version.head));
+        stored.starts_with(&self.head) || self.custom.as_ref().is_some_and(other)
+    }
+
+    /// What an object starts with.
+    fn head_of(&self, object: &Value) -> &Bytes {
+        let other = || {
+            let found = object.str_at(&["apiVersion"])?;
+            self.custom.as_ref()?.versions.iter().find(|version| version.api_version == found)
+        };
+        other().map_or(&self.head, |version| &version.head)
     }
 
     /// What every object starts with; a list of built-in objects sends the rest behind a `{`.
@@ -76,25 +109,7 @@ impl StoredForm {
 
     /// Encodes an object for the store.
     pub fn encode(&self, object: &Value) -> Bytes {
-        let mut out = Vec::with_capacity(1024);
-        out.extend_from_slice(&self.head);
-        let members = object.as_object().into_iter().flatten();
-        for (key, value) in members.filter(|(k, _)| k != "kind" && k != "apiVersion") {
-            json::write_string(&mut out, key);
-            out.push(b':');
-            match value {
-                Value::Object(metadata) if key == "metadata" && metadata.contains_key("resourceVersion") => {
-                    let mut metadata = metadata.clone();
-                    metadata.remove("resourceVersion");
-                    json::encode_into(&mut out, &Value::Object(metadata));
-                }
-                value => json::encode_into(&mut out, value),
-            }
-            out.push(b',');
-        }
-        out.pop(); // the last comma: of a member, or of the head
-        out.push(b'}');
-        out.into()
+        encode_after(self.head_of(object), object, false)
     }
 
     /// Splices the revision into stored bytes.
@@ -104,7 +119,7 @@ impl StoredForm {
 
     fn read(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
         let unsettled = self.custom.as_ref().is_some_and(|custom| revision <= custom.settled);
-        if unsettled || !stored.starts_with(&self.head) {
+        if unsettled || !self.is_own(stored) {
             return self.read_form(&self.rewrite(stored)?, revision);
         }
         self.read_form(stored, revision)
@@ -142,14 +157,12 @@ impl StoredForm {
             json::decode(stored).map_err(|e| DecodeError(e.to_string()))?
         };
         self.convert(&mut object);
-        if let Some(custom) = &self.custom
-            && object.str_at(&["apiVersion"]).is_some_and(|v| v.starts_with(&custom.group_prefix))
-        {
-            custom.bring_up_to_date(&mut object);
-            object.make_object().insert("apiVersion", &self.api_version);
-        }
+        let api_version = match &self.custom {
+            Some(custom) => &custom.bring_up_to_date(&mut object)?.api_version,
+            None => &self.api_version,
+        };
         let text = |key| object.get(key).and_then(Value::as_str).unwrap_or("");
-        if text("kind") != self.kind || text("apiVersion") != self.api_version {
+        if text("kind") != self.kind || text("apiVersion") != api_version {
             let found = format!("{} {}", text("apiVersion"), text("kind"));
             return Err(DecodeError(format!("found {found:?}, expected {} {}", self.api_version, self.kind)));
         }
@@ -181,14 +194,20 @@ impl StoredForm {
 }
 
 impl Custom {
-    /// Prunes and defaults what an older schema let be. What cannot be read as metadata stays as it is.
-    fn bring_up_to_date(&self, object: &mut Value) {
-        if schema::read_custom(&self.schema, object).is_err() {
-            schema::prune(&self.schema, object);
+    /// Prunes and defaults what an older schema of the object's version let be. What cannot be read as metadata stays as
+    /// it is. Answers the version.
+    fn bring_up_to_date(&self, object: &mut Value) -> Result<&CustomVersion, DecodeError> {
+        let found = object.str_at(&["apiVersion"]).unwrap_or("");
+        let version = self.versions.iter().find(|version| version.api_version == found);
+        let version = version
+            .ok_or_else(|| DecodeError(format!("request to convert CR from an invalid group/version: {found}")))?;
+        if schema::read_custom(&version.schema, object).is_err() {
+            schema::prune(&version.schema, object);
         }
         if object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0) == 0 {
             object.set(&["metadata", "generation"], 1);
         }
+        Ok(version)
     }
 }
 
@@ -196,6 +215,31 @@ impl Decode for StoredForm {
     fn decode(&self, _key: &str, value: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
         self.read(value, revision)
     }
+}
+
+/// Encodes an object, but for kind and apiVersion, behind a head that has them.
+pub(super) fn encode_after(head: &[u8], object: &Value, with_revision: bool) -> Bytes {
+    let mut out = Vec::with_capacity(1024);
+    out.extend_from_slice(head);
+    let members = object.as_object().into_iter().flatten();
+    for (key, value) in members.filter(|(k, _)| k != "kind" && k != "apiVersion") {
+        json::write_string(&mut out, key);
+        out.push(b':');
+        match value {
+            Value::Object(metadata)
+                if !with_revision && key == "metadata" && metadata.contains_key("resourceVersion") =>
+            {
+                let mut metadata = metadata.clone();
+                metadata.remove("resourceVersion");
+                json::encode_into(&mut out, &Value::Object(metadata));
+            }
+            value => json::encode_into(&mut out, value),
+        }
+        out.push(b',');
+    }
+    out.pop(); // the last comma: of a member, or of the head
+    out.push(b'}');
+    out.into()
 }
 
 /// `{"kind":"K","apiVersion":"V",`

@@ -38,17 +38,19 @@ impl Registry {
         if !matches!(asked_version, "" | "0") {
             return Err(Status::unknown_error("resourceVersion should not be set on objects to be created"));
         }
+        metadata::wipe_system_fields(&mut object);
         if self.row.namespaced {
             metadata::metadata_mut(&mut object).insert("namespace", write.namespace);
         } else {
             metadata::metadata_mut(&mut object).remove("namespace");
         }
         if !tracked {
-            fields::track(write, self, None, &mut object);
+            fields::track(write, self, None, &mut object).await;
         }
         let name = metadata::text(&object, "name").to_owned();
         self.admit(Operation::Create, write, &name, None, &mut object).await?;
-        let object = self.in_stored_version(write, object);
+        // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
+        let object = if self.row.built_in { self.in_stored_version(write.row, object).await? } else { object };
         let generated =
             metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
         let mut tries = if generated { NAME_TRIES } else { 1 };
@@ -107,6 +109,7 @@ impl Registry {
         };
         self.admission.validate(&attributes, &object, write.warnings).await?;
         let key = self.key(write.namespace, &name);
+        let object = if self.row.built_in { object } else { self.in_stored_version(write.row, object).await? };
         let stored = self.form.encode(&object);
         if write.options.dry_run {
             if self.cache().latest().get(&key).is_some() {
@@ -154,21 +157,5 @@ impl Registry {
             old,
         };
         self.admission.mutate(&attributes, object, write.warnings).await
-    }
-
-    /// From the request's version to the stored one.
-    pub(super) fn in_stored_version(&self, write: &Write<'_>, object: Value) -> Value {
-        match &write.row.conversion {
-            Some(conversion) => conversion.to_storage(object),
-            None => object,
-        }
-    }
-
-    /// From the stored version to the request's.
-    pub(super) fn in_request_version(&self, write: &Write<'_>, object: Value) -> Value {
-        match &write.row.conversion {
-            Some(conversion) => conversion.from_storage(object),
-            None => object,
-        }
     }
 }

@@ -111,7 +111,7 @@ pub fn install(
 
 /// A row in the storage version for each place in the store. Where that version is not served it is made of one that is.
 fn stored_rows<'a>(rows: impl Iterator<Item = &'a Resource> + Clone) -> Vec<Resource> {
-    let mut stored: Vec<Resource> = rows.clone().filter(|row| row.conversion.is_none()).cloned().collect();
+    let mut stored: Vec<Resource> = rows.clone().filter(|row| row.is_storage_version()).cloned().collect();
     for row in rows {
         if !stored.iter().any(|known| known.storage_path == row.storage_path) {
             let (group, version) = row.storage_version.clone();

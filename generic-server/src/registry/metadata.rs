@@ -25,12 +25,18 @@ pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object.str_at(&["metadata", key]).unwrap_or("")
 }
 
-/// Members that only the server sets on a new object.
-pub(super) fn fill_system_fields(object: &mut Value) {
+/// Drops members that only the server sets on a new object: nobody comes to own them by sending them.
+pub(super) fn wipe_system_fields(object: &mut Value) {
     let metadata = metadata_mut(object);
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+    for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
         metadata.remove(key);
     }
+}
+
+/// Sets them.
+pub(super) fn fill_system_fields(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    metadata.remove("resourceVersion");
     metadata.insert("creationTimestamp", now());
     metadata.insert("uid", new_uid());
 }

@@ -7,6 +7,7 @@ mod install;
 pub(crate) mod metadata;
 mod rewrite;
 mod update;
+mod versions;
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +30,7 @@ pub use delete::Deleted;
 pub use install::{Backing, Endpoints, Installed, Settings, install};
 pub use rewrite::Preconditions;
 pub use update::{Change, Replace, ReplaceOrCreate};
+pub use versions::VersionForm;
 
 use crate::{
     admission::Admission,
@@ -50,6 +52,7 @@ pub struct Registry {
     prefix: Str,
     /// The rows of all versions, if there are several.
     versions: OnceLock<Vec<Resource>>,
+    doors: versions::Doors,
 }
 
 /// Who writes, how, and where: what every write carries through the registry.
@@ -106,10 +109,11 @@ impl Registry {
         registry
     }
 
-    /// A registry of custom resources, whose cache starts when it is first asked for something. Objects written up to the
-    /// revision `settled` may be of an older schema, and are brought into this one when they are read.
-    pub fn custom(row: Resource, settled: u64, backing: &Backing) -> Arc<Self> {
-        let form = StoredForm::custom(&row, settled);
+    /// A registry of custom resources, whose cache starts when it is first asked for something. `row` is that of the version
+    /// which objects are stored in, `versions` are the rows of all versions. Objects written up to the revision `settled`
+    /// may be of an older schema, and are brought into the present one of their version when they are read.
+    pub fn custom(row: Resource, versions: &[Resource], settled: u64, backing: &Backing) -> Arc<Self> {
+        let form = StoredForm::custom(&row, versions, settled);
         Self::with_form(row, form, backing)
     }
 
@@ -123,6 +127,7 @@ impl Registry {
             form: Arc::new(form),
             settings: backing.settings.clone(),
             versions: OnceLock::new(),
+            doors: versions::Doors::default(),
         })
     }
 

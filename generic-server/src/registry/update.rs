@@ -98,7 +98,7 @@ impl Registry {
         change: &dyn Change,
         current: &Current,
     ) -> Result<Result<Written, Option<KeyValue>>, Status> {
-        let old_versioned = self.in_request_version(write, current.value.clone());
+        let old_versioned = self.value_in_version(write.row, current.value.clone()).await?;
         let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
             return Err(self.not_found(name));
         };
@@ -108,14 +108,19 @@ impl Registry {
         metadata::carry_over(&mut new, &current.value);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
-            fields::track(write, self, Some(&old_versioned), &mut new);
+            fields::track(write, self, Some(&old_versioned), &mut new).await;
         } else {
             machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
-        let mut new = self.in_stored_version(write, new);
-        self.prepare(write, &mut new, &current.value);
-        self.validate(write, name, &new, &current.value).await?;
+        // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
+        let (mut new, old) = match self.row.built_in {
+            true => (self.in_stored_version(write.row, new).await?, &current.value),
+            false => (new, &old_versioned),
+        };
+        self.prepare(write, &mut new, old);
+        self.validate(write, name, &new, old).await?;
+        let new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
             return self.finish(write, key, name, &new, current).await;
         }
@@ -149,7 +154,11 @@ impl Registry {
             }
         }
         let (uid, old_uid) = (metadata::text(new, "uid"), metadata::text(&current.value, "uid"));
-        if write.subresource.is_empty() && !uid.is_empty() && uid != old_uid && !(pinned && self.row.built_in) {
+        if matches!(write.subresource, "" | "scale")
+            && !uid.is_empty()
+            && uid != old_uid
+            && !(pinned && self.row.built_in)
+        {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
                  UID in precondition: {uid}, UID in object meta: {old_uid}",

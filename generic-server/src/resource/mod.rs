@@ -3,12 +3,14 @@
 
 mod age;
 mod columns;
+mod conversion;
 mod row;
 mod strategy;
 mod verbs;
 
 pub use age::{age, human_duration, since};
 pub use columns::{Column, Printer};
-pub use row::{Conversion, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
+pub use conversion::{Conversion, Converter, RemoteConversion};
+pub use row::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{Strategy, WriteContext};
 pub use verbs::{Verb, Verbs};

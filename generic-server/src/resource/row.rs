@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use machinery::{Str, Value, schema::Schema};
 
-use super::{Printer, Strategy, Verbs};
+use super::{Converter, Printer, Strategy, Verbs};
 
 /// One resource in one version, and all that is to be known of it.
 #[derive(Clone)]
@@ -41,8 +41,9 @@ pub struct Resource {
     pub storage_path: Str,
     /// The group and version that objects are stored in.
     pub storage_version: (Str, Str),
-    /// To and from the storage version; none when this row is the storage version.
-    pub conversion: Option<Arc<dyn Conversion>>,
+    /// How objects that are stored in another version become those of this one, and back; none where all are stored in
+    /// this one.
+    pub conversion: Option<Converter>,
     /// The kind's rules.
     pub strategy: Arc<dyn Strategy>,
     /// Table columns.
@@ -121,18 +122,6 @@ fn split(path: &str) -> Vec<Str> {
     path.split('.').map(Str::from).collect()
 }
 
-/// Converts objects between a served version and the stored one. Pure; loses nothing that the stored version can hold.
-pub trait Conversion: Send + Sync {
-    /// From the stored version to the served one, apiVersion included.
-    #[allow(
-        clippy::wrong_self_convention,
-        reason = "`from` and `to` are the two directions, and both need the converter"
-    )]
-    fn from_storage(&self, object: Value) -> Value;
-    /// From the served version to the stored one, apiVersion included.
-    fn to_storage(&self, object: Value) -> Value;
-}
-
 /// A subresource of a row.
 #[derive(Clone, Debug)]
 pub struct Subresource {
@@ -175,6 +164,11 @@ impl Resource {
     /// `pods` or `deployments.apps`, as error messages name the resource.
     pub fn qualified(&self) -> Str {
         if self.group.is_empty() { self.plural.clone() } else { Str::from(format!("{}.{}", self.plural, self.group)) }
+    }
+
+    /// Whether objects are stored in the row's own version.
+    pub fn is_storage_version(&self) -> bool {
+        (&self.group, &self.version) == (&self.storage_version.0, &self.storage_version.1)
     }
 
     /// Whether objects are kept in storage; reviews, bindings and componentstatuses are not.

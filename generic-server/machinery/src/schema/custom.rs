@@ -10,6 +10,19 @@ use crate::Value;
 ///
 /// Nothing is copied when nothing changes. An error says what upstream says after `cannot be handled as a KIND: `.
 pub fn read_custom(schema: &Schema, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+    read(schema, value, drop_nulls)
+}
+
+/// [`read_custom`] of what applying a configuration has made: nulls in it were meant, and stay to be validated.
+pub fn read_applied(schema: &Schema, value: &mut Value) -> Result<Vec<String>, DecodeError> {
+    read(schema, value, |_, _| {})
+}
+
+fn read(
+    schema: &Schema,
+    value: &mut Value,
+    drop_nulls: impl FnOnce(&Schema, &mut Value),
+) -> Result<Vec<String>, DecodeError> {
     let mut unknown = read_metadata(value)?;
     apply_defaults(schema, value);
     unknown.extend(prune(schema, value));

@@ -13,7 +13,7 @@ pub mod structural;
 mod types;
 mod validate;
 
-pub use custom::{read_custom, read_metadata};
+pub use custom::{read_applied, read_custom, read_metadata};
 pub(crate) use decode::packed_base64;
 pub use decode::{DecodeError, decode};
 pub use default::{apply_defaults, drop_nulls};

@@ -25,7 +25,7 @@ pub(super) struct Forms(OnceLock<Box<Made>>);
 type Made = Mutex<Vec<(FormId, Bytes)>>;
 
 impl Forms {
-    fn get(&self, id: FormId) -> Option<Bytes> {
+    pub(super) fn get(&self, id: FormId) -> Option<Bytes> {
         self.0.get()?.lock().iter().find(|(i, _)| *i == id).map(|(_, b)| b.clone())
     }
 

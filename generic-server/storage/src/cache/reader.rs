@@ -298,6 +298,11 @@ impl Cache {
         all.push_back(Past { snapshot, used: Instant::now() });
     }
 
+    /// A form of an object that is kept beside it, if it is.
+    pub fn kept_form(&self, object: &Object, id: FormId) -> Option<Bytes> {
+        object.forms.get(id)
+    }
+
     /// Another form of an object, such as protobuf or another version: made by `make` once, and kept beside the object
     /// while there is room. Errors are not kept.
     pub fn form<E>(

@@ -22,12 +22,16 @@ pub(super) fn item_key(list: &ListAtom<'_>, index: usize, item: &Value) -> Resul
                 };
                 let mut key: Vec<(&str, Value)> = Vec::with_capacity(names.len());
                 for name in names {
-                    let value = members.get(name).cloned().or_else(|| key_default(&map, name)).ok_or_else(|| {
-                        format!(
-                            "associative list with keys has an element that omits key field {name:?} (and doesn't have default value)"
-                        )
-                    })?;
-                    key.push((name, value));
+                    let value = members.get(name).cloned().or_else(|| key_default(&map, name));
+                    key.extend(value.map(|value| (name.as_str(), value)));
+                }
+                if key.is_empty() {
+                    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+                    return Err(format!(
+                        "associative list with keys has an element that omits all key fields [{}] (and doesn't have default \
+                         values for any key fields)",
+                        quoted.join(" ")
+                    ));
                 }
                 key.sort_unstable_by(|a, b| a.0.cmp(b.0));
                 Ok(key_of(key.iter().map(|(k, v)| (*k, v))))

@@ -313,12 +313,17 @@ fn track(
     let fits = !is_custom(schema)
         || (validate::validate(new, updater.ty(), true).is_ok()
             && validate::validate(&bare, updater.ty(), true).is_ok());
-    if fits && record_update(&updater, &bare, new, &mut managers, entry, write.now).is_ok() {
-        managers.cap();
-        set_managers(new, managers);
-    } else {
+    if !fits {
         // What does not fit its type cannot be followed: the managers stay as they were.
-        keep(new);
+        return keep(new);
+    }
+    match record_update(&updater, &bare, new, &mut managers, entry, write.now) {
+        Ok(()) => {
+            managers.cap();
+            set_managers(new, managers);
+        }
+        // What does not fit another version that somebody manages it through: no managers are better than wrong ones.
+        Err(_) => drop(take_managers(new)),
     }
 }
 

@@ -8,6 +8,7 @@ use super::of_value::field_set;
 use super::reconcile::{reconcile, with_named_members};
 use super::remove::remove;
 use super::types::Type;
+use super::validate::validate;
 use super::{ResetFields, Versions};
 use crate::schema::Schema;
 use crate::{Str, Value};
@@ -69,11 +70,18 @@ impl<'a> Updater<'a> {
         if object.version == version {
             return Ok(Some(object.clone()));
         }
-        if self.at(version).is_none() {
-            return Ok(None);
-        }
-        let value = self.versions.convert(&object.value, &object.version, version)?;
+        let Some(ty) = self.at(version) else { return Ok(None) };
+        let value = self.converted(&object.value, &object.version, version, ty)?;
         Ok(Some(Versioned { value, version: version.into() }))
+    }
+
+    /// What an object becomes in another version. What that version does not declare is an error.
+    fn converted(&self, object: &Value, from: &str, to: &str, ty: Type<'_>) -> Result<Value, String> {
+        let value = self.versions.convert(object, from, to)?;
+        if super::is_custom(self.schema) {
+            validate(&value, ty, true)?; // built-in conversions cannot make anything else
+        }
+        Ok(value)
     }
 
     fn here(&self, value: &Value) -> Versioned {
@@ -151,9 +159,7 @@ impl<'a> Updater<'a> {
     fn compare_in(&self, old: &Value, new: &Value, version: &str) -> Result<Option<Comparison>, String> {
         let Some(ty) = self.at(version) else { return Ok(None) };
         let convert = |v: &Value, which: &str| {
-            self.versions
-                .convert(v, self.version, version)
-                .map_err(|e| format!("failed to convert {which} object: {e}"))
+            self.converted(v, self.version, version, ty).map_err(|e| format!("failed to convert {which} object: {e}"))
         };
         let (old, new) = (convert(old, "old")?, convert(new, "new")?);
         let found = compare(&old, &new, ty).map_err(|e| format!("failed to compare objects: {e}"))?;

@@ -1,54 +1,71 @@
 //! Where a service is: its endpoints, its cluster IP, or the host that it stands for.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use machinery::{Str, Value, codec::json};
 use storage::cache::Cache;
 
-/// The service that an APIService names.
+/// A service, as those name it who want to be reached through it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ServiceRef {
+pub struct ServiceRef {
     /// Its namespace.
-    pub(crate) namespace: Str,
+    pub namespace: Str,
     /// Its name.
-    pub(crate) name: Str,
-    /// The port that the APIService names.
-    pub(crate) port: u16,
+    pub name: Str,
+    /// The port of the service.
+    pub port: u16,
 }
 
 impl ServiceRef {
     /// The name that the server's certificate must have.
-    pub(crate) fn server_name(&self) -> String {
+    pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 }
 
 /// Why a service cannot be reached, as the condition `Available` says it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Unavailable {
+pub struct Unavailable {
     /// A word for programs.
-    pub(crate) reason: &'static str,
+    pub reason: &'static str,
     /// A sentence for people.
-    pub(crate) message: String,
+    pub message: String,
+}
+
+/// Finds services as soon as there are caches to find them in.
+#[derive(Default)]
+pub struct Services(OnceLock<Arc<Resolver>>);
+
+impl Services {
+    /// Says where services are found. Said once, at start.
+    pub fn set(&self, resolver: Arc<Resolver>) {
+        let _ = self.0.set(resolver); // a second one would be of the same caches
+    }
+
+    /// Host and port to dial.
+    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), Unavailable> {
+        let unknown = || Unavailable { reason: "ServiceNotFound", message: "services are not known yet".to_owned() };
+        self.0.get().ok_or_else(unknown)?.resolve(service)
+    }
 }
 
 /// Finds services in the caches of this server.
-pub(crate) struct Resolver {
+pub struct Resolver {
     /// The services.
-    pub(crate) services: Arc<Cache>,
+    pub services: Arc<Cache>,
     /// What the keys of services start with.
-    pub(crate) service_prefix: Str,
+    pub service_prefix: Str,
     /// The endpoint slices.
-    pub(crate) slices: Arc<Cache>,
+    pub slices: Arc<Cache>,
     /// What the keys of endpoint slices start with.
-    pub(crate) slice_prefix: Str,
+    pub slice_prefix: Str,
     /// Whether endpoints are dialled, rather than the cluster IP.
-    pub(crate) to_endpoints: bool,
+    pub to_endpoints: bool,
 }
 
 impl Resolver {
     /// Host and port to dial.
-    pub(crate) fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), Unavailable> {
+    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), Unavailable> {
         let ServiceRef { namespace, name, port } = service;
         let key = format!("{}{namespace}/{name}", self.service_prefix);
         let found = self.services.latest().get(&key).and_then(|e| e.object().cloned());

@@ -1,0 +1,157 @@
+//! Conversion `Webhook`: somebody else converts, in reviews (`ConversionReview`) over HTTPS.
+//!
+//! A webhook may hang, fail or lie: a call has a deadline, few are under way at once, the answer has a limit, and what it
+//! says is believed only where it may say something. Errors are of the one request that needed the conversion.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use generic_server::{
+    outbound::{self, Call, ServiceRef, Services, Target},
+    resource::RemoteConversion,
+};
+use machinery::{Str, Value, codec::json, meta::status::Status, object, schema};
+use tokio::sync::Semaphore;
+
+use super::{
+    converted,
+    metrics::{ConversionMetrics, Failure},
+    strategy::CustomStrategy,
+};
+use crate::definition::Definition;
+
+/// Upstream's time for a call.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How many calls of one webhook are under way at once; the others wait.
+const CALLS: usize = 8;
+/// An answer may be so many times as large as its question, and so many bytes larger.
+const GROWTH: usize = 4;
+const ROOM: usize = 1 << 20;
+const GROUP: &str = "apiextensions.k8s.io";
+
+/// The webhook of one definition.
+pub(super) struct Webhook {
+    definition: Str,
+    group: Str,
+    list_kind: Str,
+    /// The first version of the review that both sides know.
+    review: Option<&'static str>,
+    strategy: Arc<CustomStrategy>,
+    hook: outbound::Webhook,
+    calls: Semaphore,
+    metrics: Arc<ConversionMetrics>,
+}
+
+/// Why a review came to nothing: which kind of failure, and upstream's text.
+struct Refusal(Failure, String);
+
+impl Webhook {
+    /// The webhook of a definition, if it converts by one.
+    pub(super) fn of(
+        definition: Definition<'_>,
+        list_kind: &Str,
+        strategy: &Arc<CustomStrategy>,
+        services: &Arc<Services>,
+        metrics: &Arc<ConversionMetrics>,
+    ) -> Option<Arc<Self>> {
+        let conversion = definition.0.at(&["spec", "conversion"])?;
+        if conversion.str_at(&["strategy"]) != Some("Webhook") {
+            return None;
+        }
+        let webhook = conversion.get("webhook")?;
+        let config = webhook.get("clientConfig")?;
+        let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array).unwrap_or_default();
+        let known = |version: &Value| ["v1", "v1beta1"].into_iter().find(|known| version.as_str() == Some(known));
+        let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or("")).unwrap_or_default();
+        Some(Arc::new(Webhook {
+            definition: definition.0.str_at(&["metadata", "name"]).unwrap_or("").into(),
+            group: definition.group(),
+            list_kind: list_kind.clone(),
+            review: versions.iter().find_map(known),
+            strategy: strategy.clone(),
+            hook: outbound::Webhook::new(target(config), bundle, services.clone()),
+            calls: Semaphore::new(CALLS),
+            metrics: metrics.clone(),
+        }))
+    }
+
+    async fn review(&self, objects: &[Value], to: &str, what: &str) -> Result<Vec<Value>, Refusal> {
+        let Some(version) = self.review else {
+            return Err(Refusal(Failure::Call, "no supported conversion review versions".to_owned()));
+        };
+        let uid = uuid::Uuid::new_v4().to_string();
+        let request = object! { "uid" => uid.as_str(), "desiredAPIVersion" => to, "objects" => objects.to_vec() };
+        let review = object! {
+            "kind" => "ConversionReview", "apiVersion" => format!("{GROUP}/{version}"), "request" => request,
+        };
+        let document = json::encode(&review);
+        let limit = document.len().saturating_mul(GROWTH).saturating_add(ROOM);
+        let failed = |failure, why: String| Refusal(failure, format!("conversion webhook for {what} failed: {why}"));
+        let _turn = self.calls.acquire().await.map_err(|e| failed(Failure::Call, e.to_string()))?;
+        let call = Call { timeout: TIMEOUT, limit };
+        let body = self.hook.post(document, call).await.map_err(|why| failed(Failure::Call, why))?;
+        converted::of_review(&body, version, &uid).map_err(|why| failed(Failure::Malformed, why))
+    }
+
+    async fn converted(&self, objects: Vec<Value>, to: &str, list: bool) -> Result<Vec<Value>, Refusal> {
+        let what = self.shown(&objects, to, list);
+        let converted = self.review(&objects, to, &what).await?;
+        if converted.len() != objects.len() {
+            let (got, expected) = (converted.len(), objects.len());
+            let why = format!("conversion webhook for {what} returned {got} objects, expected {expected}");
+            return Err(Refusal(Failure::Partial, why));
+        }
+        let version = to.rsplit('/').next().unwrap_or(to);
+        let schema = self.strategy.schema(version).unwrap_or_default();
+        let pairs = objects.iter().zip(converted).enumerate();
+        pairs
+            .map(|(i, (original, answer))| {
+                let mut object = converted::checked(original, answer, to).map_err(|problem| {
+                    let why = format!("conversion webhook for {what} returned {}", problem.shown(list.then_some(i)));
+                    Refusal(Failure::Invalid, why)
+                })?;
+                schema::prune(&schema, &mut object);
+                Ok(object)
+            })
+            .collect()
+    }
+
+    /// What is converted, as errors name it.
+    fn shown(&self, objects: &[Value], to: &str, list: bool) -> String {
+        if list {
+            return format!("{to}, Kind={}", self.list_kind);
+        }
+        let text = |key: &str| objects.first().and_then(|o| o.str_at(&[key])).unwrap_or("");
+        format!("{}, Kind={}", text("apiVersion"), text("kind"))
+    }
+}
+
+#[async_trait]
+impl RemoteConversion for Webhook {
+    async fn convert(&self, objects: Vec<Value>, api_version: &str, list: bool) -> Result<Vec<Value>, Status> {
+        let from = objects.first().and_then(|o| o.str_at(&["apiVersion"])).unwrap_or("");
+        let from = Str::from(from.strip_prefix(self.group.as_str()).unwrap_or(from).trim_start_matches('/'));
+        let begun = Instant::now();
+        let result = self.converted(objects, api_version, list).await;
+        let elapsed = begun.elapsed();
+        let to = api_version.rsplit('/').next().unwrap_or(api_version);
+        self.metrics.observe(&self.definition, &from, to, elapsed, result.as_ref().err().map(|r| r.0));
+        result.map_err(|Refusal(_, why)| Status::unknown_error(why))
+    }
+}
+
+fn target(config: &Value) -> Target {
+    let Some(service) = config.get("service").filter(|s| s.as_object().is_some()) else {
+        return Target::Url(config.str_at(&["url"]).unwrap_or("").into());
+    };
+    let text = |key: &str| Str::from(service.str_at(&[key]).unwrap_or(""));
+    let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
+    Target::Service {
+        service: ServiceRef { namespace: text("namespace"), name: text("name"), port },
+        path: text("path"),
+    }
+}

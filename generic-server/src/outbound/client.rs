@@ -1,0 +1,144 @@
+//! HTTPS clients for servers that this one calls: aggregated API servers, webhooks.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+
+use crate::body::Body;
+
+/// A client of one server. It keeps connections open between requests.
+pub type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
+
+/// Whose certificates are believed.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'a> {
+    /// Those that these authorities (PEM) have signed.
+    Bundle(&'a [u8]),
+    /// Those that the machine believes.
+    System,
+    /// Any, as long as the server holds its key.
+    Anybody,
+}
+
+/// A certificate and key by which others know this server, as PEM.
+#[derive(Clone, Default)]
+pub struct Identity {
+    /// The certificate chain.
+    pub certificate: Vec<u8>,
+    /// The private key.
+    pub key: Vec<u8>,
+}
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A client that shows `identity` if the server asks for it. The server's certificate must be of `server_name`, or else of
+/// the host in the URL.
+pub fn client(
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+) -> Result<HttpsClient, String> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?;
+    let builder = match trust {
+        Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnybody)),
+        Trust::System => builder.with_root_certificates(SYSTEM.clone()),
+        Trust::Bundle(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                roots.add(certificate.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    let chain = identity.map(|own| CertificateDer::pem_slice_iter(&own.certificate).collect::<Result<Vec<_>, _>>());
+    let key = identity.map(|own| PrivateKeyDer::from_pem_slice(&own.key));
+    let config = match (chain, key) {
+        (Some(Ok(chain)), Some(Ok(key))) if !chain.is_empty() => {
+            builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only();
+    let builder = match server_name {
+        Some(name) => {
+            let name = ServerName::try_from(name).map_err(|e| e.to_string())?;
+            builder.with_server_name_resolver(FixedServerNameResolver::new(name))
+        }
+        None => builder,
+    };
+    // Upgrades (exec, port-forward through an aggregated server) exist in HTTP/1.1 alone, and a connection a request
+    // spreads over the endpoints of a service.
+    let connector = builder.enable_http1().wrap_connector(tcp);
+    Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector))
+}
+
+/// The authorities that the machine believes; read when they are first needed.
+static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Arc::new(roots)
+});
+
+/// Any certificate will do, as long as the server holds its key.
+#[derive(Debug)]
+struct TrustAnybody;
+
+impl ServerCertVerifier for TrustAnybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &rustls::DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+fn provider() -> rustls::crypto::CryptoProvider {
+    rustls::crypto::aws_lc_rs::default_provider()
+}

@@ -1,0 +1,140 @@
+//! Why a call failed, in the words of Go's HTTP client.
+
+use std::{error::Error, io};
+
+use machinery::{codec::json, meta::go_text};
+
+/// The innermost error: what the operating system or TLS said.
+pub fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// What went wrong on the way to `address`.
+pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str) -> String {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return certificate(tls, host);
+        }
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+                return certificate(tls, host);
+            }
+            match io.kind() {
+                io::ErrorKind::ConnectionRefused => return format!("dial tcp {address}: connect: connection refused"),
+                io::ErrorKind::TimedOut => return format!("dial tcp {address}: i/o timeout"),
+                io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
+                io::ErrorKind::ConnectionReset => return "read: connection reset by peer".to_owned(),
+                io::ErrorKind::HostUnreachable => return format!("dial tcp {address}: connect: no route to host"),
+                io::ErrorKind::NetworkUnreachable => {
+                    return format!("dial tcp {address}: connect: network is unreachable");
+                }
+                _ => {}
+            }
+        }
+        if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message) {
+            return "EOF".to_owned();
+        }
+        cause = error.source();
+    }
+    let text = root_cause(error);
+    if text.contains("lookup address information") {
+        return format!("dial tcp: lookup {host}: no such host");
+    }
+    text
+}
+
+fn certificate(error: &rustls::Error, host: &str) -> String {
+    use rustls::CertificateError as Bad;
+    let why = match error {
+        rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
+            "x509: certificate signed by unknown authority".to_owned()
+        }
+        rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
+            "x509: certificate has expired or is not yet valid".to_owned()
+        }
+        rustls::Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
+            "x509: certificate has expired or is not yet valid".to_owned()
+        }
+        rustls::Error::InvalidCertificate(Bad::NotValidForName) => {
+            format!("x509: certificate is not valid for any names, but wanted to match {host}")
+        }
+        rustls::Error::InvalidCertificate(Bad::NotValidForNameContext { presented, .. }) => {
+            let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
+            match names.as_slice() {
+                [] => format!("x509: certificate is not valid for any names, but wanted to match {host}"),
+                names => format!("x509: certificate is valid for {}, not {host}", names.join(", ")),
+            }
+        }
+        rustls::Error::InvalidMessage(_) => return "http: server gave HTTP response to HTTPS client".to_owned(),
+        other => return format!("remote error: tls: {other}"),
+    };
+    format!("tls: failed to verify certificate: {why}")
+}
+
+/// `DnsName("a.example")` without what is around the name.
+fn bare_name(name: &str) -> &str {
+    name.split('"').nth(1).unwrap_or(name)
+}
+
+/// What a status code that is no success means, as upstream's client says it.
+pub(super) fn status(code: u16, body: &[u8]) -> String {
+    if let Ok(document) = json::decode(body)
+        && document.str_at(&["kind"]) == Some("Status")
+        && let Some(message) = document.str_at(&["message"])
+    {
+        return message.to_owned();
+    }
+    let said = String::from_utf8_lossy(body);
+    let said = said.trim();
+    let or_said = |text: &str| if said.is_empty() { text.to_owned() } else { said.to_owned() };
+    match code {
+        400 => "the server rejected our request for an unknown reason".to_owned(),
+        401 => "the server has asked for the client to provide credentials".to_owned(),
+        403 => or_said("the server does not allow access to the requested resource"),
+        404 => "the server could not find the requested resource".to_owned(),
+        405 => "the server does not allow this method on the requested resource".to_owned(),
+        406 => or_said("the server was unable to respond with a content type that the client supports"),
+        409 => "the server reported a conflict".to_owned(),
+        410 => "the server is no longer able to provide the requested resource".to_owned(),
+        415 => or_said("the server was unable to process the request body"),
+        422 => "the server rejected our request due to an error in our request".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+                .to_owned()
+        }
+        500.. => format!("an error on the server ({}) has prevented the request from succeeding", go_text::quote(said)),
+        _ => format!("the server responded with the status code {code} but did not return more information"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_answer_speaks_as_upstreams_client() {
+        let check = |code: u16, body: &str, expect: &str| assert_eq!(status(code, body.as_bytes()), expect, "{code}");
+        check(404, "404 page not found\n", "the server could not find the requested resource");
+        check(500, "boom", "an error on the server (\"boom\") has prevented the request from succeeding");
+        check(503, "", "the server is currently unable to handle the request");
+        check(400, r#"{"kind":"Status","message":"no such version"}"#, "no such version");
+        check(302, "", "the server responded with the status code 302 but did not return more information");
+    }
+
+    #[test]
+    fn the_operating_systems_errors_read_like_gos() {
+        let error = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(transport(&error, "h", "127.0.0.1:1"), "dial tcp 127.0.0.1:1: connect: connection refused");
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let error = io::Error::new(io::ErrorKind::InvalidData, tls);
+        let expect = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+        assert_eq!(transport(&error, "h", "127.0.0.1:1"), expect);
+    }
+}
