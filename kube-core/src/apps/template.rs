@@ -1,26 +1,15 @@
 //! What controllers ask of the templates of their pods.
 
-use machinery::{
-    Value,
-    meta::{names, validation::validate_annotations},
+use machinery::{Value, meta::names};
+
+use crate::{
+    core::pods::validate_template,
+    validation::{Errors, Field, MISMATCH, selects},
 };
 
-use crate::validation::{Errors, Field, MISMATCH, selects};
-
 /// The template of pods. `old` is the one that it replaces.
-pub(crate) fn template(template: &Field<'_>, _old: Option<&Field<'_>>, errors: &mut Errors) {
-    // Upstream reports the metadata's parts one level up.
-    let metadata = template.at("metadata");
-    if let Some(labels) = metadata.at("labels").value().as_object() {
-        errors.extend(machinery::meta::selector::validate_labels(labels, &template.path().field("labels")));
-    }
-    if let Some(annotations) = metadata.at("annotations").value().as_object() {
-        errors.extend(validate_annotations(annotations, &template.path().field("annotations")));
-    }
-    let spec = template.at("spec");
-    if spec.at("containers").is_empty() {
-        spec.at("containers").required("", errors);
-    }
+pub(crate) fn template(template: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
+    validate_template(template, old.map(Field::value), errors);
 }
 
 /// The template of a controller that keeps pods running: they restart always, and without a deadline.

@@ -33,7 +33,8 @@ const OBJECTS: &[&str] = &[
 /// Storage.
 const STORAGE: &[&str] = &["storage", "requests.storage"];
 
-fn is_huge_pages(name: &str) -> bool {
+/// Whether the resource is memory in large pages.
+pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
@@ -104,7 +105,11 @@ pub(crate) fn quota_resource_name(entry: &Field<'_>, name: &str, errors: &mut Er
 
 /// An amount of the resource: not negative, and whole where things are counted.
 pub(crate) fn resource_amount(entry: &Field<'_>, name: &str, errors: &mut Errors) {
-    let amount = entry.quantity();
+    amount(entry, name, &entry.quantity(), errors);
+}
+
+/// The same of an amount that has been read.
+pub(crate) fn amount(entry: &Field<'_>, name: &str, amount: &Quantity, errors: &mut Errors) {
     if amount.sign() < 0 {
         entry.invalid_as(amount.text(), "must be greater than or equal to 0", errors);
     }

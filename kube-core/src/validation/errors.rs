@@ -22,6 +22,20 @@ impl Errors {
         self.0.len()
     }
 
+    /// Forgets what was found since there were `len`.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
+    /// Keeps, of what was found since there were `len`, what passes.
+    pub(crate) fn retain(&mut self, len: usize, mut keep: impl FnMut(&FieldError) -> bool) {
+        let mut position = 0;
+        self.0.retain(|error| {
+            position += 1;
+            position <= len || keep(error)
+        });
+    }
+
     /// The findings.
     pub(crate) fn into_vec(self) -> Vec<FieldError> {
         self.0

@@ -8,16 +8,19 @@
 
 mod errors;
 mod field;
+mod rules;
+mod seen;
 
 mod amounts;
 mod go;
 mod selector;
 
 pub(crate) use amounts::{
-    container_resource_name, is_quota_resource, may_be_overcommitted, quota_resource_name, resource_amount,
-    resource_name,
+    amount, container_resource_name, is_huge_pages, is_quota_resource, may_be_overcommitted, quota_resource_name,
+    resource_amount, resource_name,
 };
 pub(crate) use errors::Errors;
 pub(crate) use field::Field;
 pub(crate) use go::{Go, Member, shown, shown_selector};
+pub(crate) use seen::Seen;
 pub(crate) use selector::{MISMATCH, selects};

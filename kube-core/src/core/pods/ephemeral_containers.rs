@@ -3,7 +3,7 @@
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::FieldError};
 
-use super::{RULES, gates};
+use super::{gates, validation};
 use crate::{
     strategy::{SubresourceRules, restore, restore_metadata},
     validation::{Errors, Field},
@@ -29,25 +29,14 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
 }
 
 /// They may be added, and stay what they are then.
-fn validate(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     if old.at("metadata").at("annotations").key("kubernetes.io/config.mirror").is_set() {
         *errors = Errors::default();
         errors.push(FieldError::forbidden("", "static pods do not support ephemeral containers"));
         return;
     }
-    (RULES.validate)(cx, new, errors);
-    let (new, old) = (new.at("spec"), old.at("spec"));
-    let (new, old) = (new.at("ephemeralContainers"), old.at("ephemeralContainers"));
-    for container in old.items() {
-        let name = container.str_at(&["name"]).unwrap_or_default();
-        match new.items().iter().find(|c| c.get("name") == container.get("name")) {
-            None => new.forbidden(format!("existing ephemeral containers {name:?} may not be removed\n"), errors),
-            Some(found) if !found.semantic_eq(container) => {
-                new.forbidden(format!("existing ephemeral containers {name:?} may not be changed\n"), errors);
-            }
-            Some(_) => {}
-        }
-    }
+    validation::validate_pod(new, old.value(), errors);
+    validation::ephemeral_containers(new, old.value(), errors);
 }
 
 #[cfg(test)]
@@ -87,7 +76,8 @@ mod tests {
             let new = pod("a", new);
             validate(&cx(&user), &Field::root(&new), &Field::root(&old), &mut errors);
             let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
-            let ours: Vec<&str> = texts.iter().map(|t| t.trim_end()).filter(|t| t.contains("existing")).collect();
+            let ours: Vec<&str> =
+                texts.iter().filter_map(|t| t.lines().next()).filter(|t| t.contains("existing")).collect();
             assert_eq!(ours, expect);
         };
         check(array![object! { "name" => "debug", "image" => "i" }, object! { "name" => "more" }], &[]);

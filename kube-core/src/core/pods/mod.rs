@@ -13,6 +13,7 @@ mod printer;
 mod resize;
 mod resources;
 mod strategy;
+pub(crate) mod validation;
 pub(super) mod volumes;
 
 pub(crate) use binding::Binding;
@@ -22,3 +23,4 @@ pub(crate) use gates::drop_disabled;
 pub(crate) use printer::table;
 pub(crate) use resources::container_requests as requests;
 pub(crate) use strategy::RULES;
+pub(crate) use validation::validate_template;

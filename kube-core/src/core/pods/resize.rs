@@ -4,8 +4,9 @@ use generic_server::resource::WriteContext;
 use machinery::{Map, Value, meta::FieldError};
 
 use super::{
-    RULES, gates,
+    gates,
     resources::{is_sidecar, qos_class},
+    validation,
 };
 use crate::{
     strategy::{SubresourceRules, restore, restore_metadata},
@@ -67,12 +68,12 @@ fn refusal(new: &Value, old: &Value) -> Option<&'static str> {
     (old.str_at(&["spec", "os", "name"]) == Some("windows")).then_some("windows pods cannot be resized")
 }
 
-fn validate(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     if let Some(why) = refusal(new.value(), old.value()) {
         errors.push(FieldError::forbidden("", why));
         return;
     }
-    (RULES.validate)(cx, new, errors);
+    validation::validate_pod(new, old.value(), errors);
     let spec = new.at("spec");
     let class = |pod: &Value| qos_class(pod.get("spec").unwrap_or(&Value::Null));
     let before = old.value().str_at(&["status", "qosClass"]).unwrap_or_else(|| class(old.value()));

@@ -44,31 +44,40 @@ pub(super) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == Some("Always")
 }
 
-/// What the containers of a pod need at once at the worst moment: all containers and sidecars running, or one of the init
+/// What the containers of a pod ask for at once at the worst moment: all containers and sidecars running, or one of the init
 /// containers beside the sidecars before it.
 pub(crate) fn container_requests(spec: &Value) -> Amounts {
+    aggregate(spec, "requests")
+}
+
+/// What the containers of a pod may use at once at the worst moment.
+pub(crate) fn container_limits(spec: &Value) -> Amounts {
+    aggregate(spec, "limits")
+}
+
+fn aggregate(spec: &Value, kind: &str) -> Amounts {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {
-        add(&mut running, &amounts(container, "requests"));
+        add(&mut running, &amounts(container, kind));
     }
     let (mut sidecars, mut worst) = (Amounts::new(), Amounts::new());
     for container in list(spec, "initContainers") {
-        let mut requests = amounts(container, "requests");
+        let mut own = amounts(container, kind);
         if is_sidecar(container) {
-            add(&mut running, &requests);
-            add(&mut sidecars, &requests);
-            requests = sidecars.clone();
+            add(&mut running, &own);
+            add(&mut sidecars, &own);
+            own = sidecars.clone();
         } else {
-            add(&mut requests, &sidecars);
+            add(&mut own, &sidecars);
         }
-        raise(&mut worst, &requests);
+        raise(&mut worst, &own);
     }
     raise(&mut running, &worst);
     running
 }
 
 /// Resources that may be asked for at the level of the pod.
-fn is_pod_level(name: &str) -> bool {
+pub(super) fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 

@@ -7,7 +7,7 @@ use machinery::{
     object,
 };
 
-use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources};
+use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources, validation};
 use crate::{
     defaults::is_empty,
     strategy::{Rules, restore},
@@ -19,6 +19,9 @@ pub(crate) const RULES: Rules = Rules {
     create,
     update,
     status_update,
+    validate: validation::validate,
+    validate_update: Some(validation::validate_update),
+    validate_status: validation::validate_status,
     grace,
     subresources: &[ephemeral_containers::EPHEMERAL_CONTAINERS, resize::RESIZE],
     keeps_status: true,
