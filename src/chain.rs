@@ -149,6 +149,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         front,
         authentication: authentication(config, pki)?,
         authorizer,
+        flows: config.requests.priority_and_fairness.then_some(core.flows),
         cors: cors(config)?,
         request_timeout: if config.requests.timeout.is_zero() {
             Duration::from_secs(60)

@@ -73,7 +73,7 @@ fn help_and_version_are_answered() {
 fn without_flags_but_a_port_it_makes_its_folder_and_says_how_to_use_it_and_ends_on_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     for _ in 0..2 {
-        let (mut child, lines) = start(folder.path(), &["--secure-port=0", "--profiling"]);
+        let (mut child, lines) = start(folder.path(), &["--secure-port=0", "--contention-profiling"]);
         let kubeconfig = folder.path().canonicalize().expect("a folder").join("data/admin.kubeconfig");
         assert_eq!(lines, [format!("export KUBECONFIG={}", kubeconfig.display()), "ready".to_owned()]);
         assert!(kubeconfig.exists());

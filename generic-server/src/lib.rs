@@ -4,6 +4,7 @@ pub mod admission;
 pub mod auth;
 mod body;
 pub mod discovery;
+pub mod fairness;
 pub mod fields;
 pub mod handlers;
 pub mod health;

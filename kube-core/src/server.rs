@@ -5,13 +5,14 @@ use std::{collections::HashMap, sync::Arc};
 use arc_swap::ArcSwap;
 use generic_server::{
     auth::Authorizer,
+    fairness::Flows,
     registry::{Backing, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
     tasks::Task,
 };
 use machinery::Str;
 
-use crate::{admission, authentication, authorization, core, namespaces};
+use crate::{admission, authentication, authorization, core, flowcontrol, namespaces};
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -23,6 +24,8 @@ pub struct KubeCore {
     pub registries: HashMap<(Str, Str), Arc<Registry>>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
+    /// The flow schemas, for the pipeline.
+    pub flows: Arc<Flows>,
 }
 
 /// Builds the server; what it does not claim goes to `delegate`.
@@ -36,8 +39,15 @@ pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
     let server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(delegate).build();
     let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    let classes =
-        installed.registries[&(Str::new_static("scheduling.k8s.io"), Str::new_static("priorityclasses"))].clone();
-    let tasks = vec![namespaces::system_namespaces(namespaces), admission::system_classes(classes)];
-    KubeCore { server, table, registries: installed.registries, tasks }
+    let registry = |group: &'static str, plural: &'static str| {
+        &installed.registries[&(Str::new_static(group), Str::new_static(plural))]
+    };
+    let classes = registry("scheduling.k8s.io", "priorityclasses").clone();
+    let mut tasks = vec![namespaces::system_namespaces(namespaces), admission::system_classes(classes)];
+    const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
+    let (schemas, levels) =
+        (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
+    let flows = Arc::new(Flows::default());
+    tasks.extend(flowcontrol::tasks(schemas, levels, &flows));
+    KubeCore { server, table, registries: installed.registries, tasks, flows }
 }

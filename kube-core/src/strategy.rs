@@ -36,6 +36,8 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub(crate) unconditional_update: bool,
+    /// An update's metadata are looked at once, not by the kind's own rules too.
+    pub(crate) metadata_once: bool,
     /// A DELETE without a propagation policy leaves dependents alone.
     pub(crate) orphans: bool,
     /// Fills in what depends on other members.
@@ -99,6 +101,7 @@ impl Rules {
         names: names::name_is_dns_subdomain,
         create_on_update: false,
         unconditional_update: true,
+        metadata_once: false,
         orphans: false,
         defaults: |_| {},
         create: |_, _| {},
@@ -144,6 +147,12 @@ impl Rules {
     /// With changes below other members counted.
     pub(crate) const fn counts(mut self, members: &'static [&'static str]) -> Self {
         self.generation = Some(members);
+        self
+    }
+
+    /// With rules for updates that leave the metadata alone.
+    pub(crate) const fn metadata_once(mut self) -> Self {
+        self.metadata_once = true;
         self
     }
 
@@ -369,6 +378,10 @@ impl Strategy for Kind {
 
     fn expires(&self) -> bool {
         self.rules.expires
+    }
+
+    fn checks_metadata_again(&self) -> bool {
+        !self.rules.metadata_once
     }
 
     fn orphans_by_default(&self) -> bool {

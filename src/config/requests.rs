@@ -12,6 +12,8 @@ pub struct Requests {
     pub max_reads: u64,
     /// `--max-mutating-requests-inflight`: writes at once; 0: no limit.
     pub max_writes: u64,
+    /// `--enable-priority-and-fairness`: whether requests are told which flow they belong to.
+    pub priority_and_fairness: bool,
     /// `--request-timeout`.
     pub timeout: Duration,
     /// `--min-request-timeout`: the shortest time that a watch is given.
@@ -42,6 +44,7 @@ impl Requests {
         Self {
             max_reads: findings.count(flags, "max-requests-inflight"),
             max_writes: findings.count(flags, "max-mutating-requests-inflight"),
+            priority_and_fairness: flags.bool("enable-priority-and-fairness"),
             timeout: findings.duration(flags, "request-timeout"),
             min_watch_timeout: Duration::from_secs(findings.count(flags, "min-request-timeout")),
             cors_allowed_origins,

@@ -160,7 +160,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     // Features
     row(Features, "contention-profiling", Bool, "", NoEffectYet, "Profile locks."),
     row(Features, "debug-socket-path", String, "", NoEffectYet, "A Unix socket that serves profiles without authentication."),
-    row(Features, "enable-priority-and-fairness", Bool, "true", NoEffectYet, "Queue requests by priority level and flow."),
+    row(Features, "enable-priority-and-fairness", Bool, "true", Used, "Find the priority level and flow of requests; they do not queue yet."),
     row(Features, "profiling", Bool, "true", Used, "Serve profiles under /debug/pprof."),
     // Authentication
     row(Authentication, "anonymous-auth", Bool, "true", Used, "Requests without credentials are system:anonymous instead of being refused."),

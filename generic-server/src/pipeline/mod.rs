@@ -1,6 +1,6 @@
 //! The pipeline: what every request passes before a server of the chain sees it, in this order.
 //!
-//! panic → resolve → deadline → CORS → authenticate → impersonate → authorize → the chain
+//! panic → resolve → deadline → CORS → authenticate → impersonate → fairness → authorize → the chain
 
 pub mod authenticate;
 mod authorize;
@@ -14,7 +14,7 @@ pub mod respond;
 
 use std::{
     pin::pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -29,8 +29,10 @@ pub use cors::Cors;
 use crate::{
     auth::{Authorizer, User},
     body::Body,
+    fairness::{Flow, Flows},
     metrics::Metrics,
     request::{Query, Request, strict_percent_decode},
+    resource::Verb,
     serve::Lifecycle,
     server::GenericServer,
 };
@@ -44,6 +46,8 @@ pub struct Pipeline {
     pub authentication: Authentication,
     /// May they?
     pub authorizer: Arc<dyn Authorizer>,
+    /// To which flow a request belongs; `None`: to none.
+    pub flows: Option<Arc<Flows>>,
     /// Which origins may call from browsers.
     pub cors: Option<Cors>,
     /// How long a request may take that is no watch and no stream.
@@ -97,7 +101,8 @@ impl Pipeline {
         let compress = self.compress && compress::allowed(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
-        let outcome = panic::catch(pin!(self.clone().steps(request))).await;
+        let flow = OnceLock::new();
+        let outcome = panic::catch(pin!(self.clone().steps(request, &flow))).await;
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => respond::error(&status, wanted),
@@ -110,6 +115,9 @@ impl Pipeline {
             headers.insert(AUDIT_ID, value);
         }
         headers.entry(http::header::CACHE_CONTROL).or_insert(NO_CACHE);
+        if let Some(flow) = flow.get() {
+            flow.mark(headers);
+        }
         if let (Some(cors), Some(origin)) = (&self.cors, origin) {
             cors.mark(&origin, headers);
         }
@@ -119,16 +127,28 @@ impl Pipeline {
     }
 
     /// The steps, in order. Each either passes the request on or ends it.
-    async fn steps(self: Arc<Self>, mut request: Request) -> Result<Response, Status> {
+    async fn steps(self: Arc<Self>, mut request: Request, flow: &OnceLock<Arc<Flow>>) -> Result<Response, Status> {
         deadline::set(&mut request, self.request_timeout)?;
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
         self.authentication.authenticate(&mut request)?;
         impersonate::impersonate(&*self.authorizer, &mut request).await?;
+        if let Some(found) = self.flow_of(&request) {
+            flow.get_or_init(|| found);
+        }
         authorize::authorize(&*self.authorizer, &request).await?;
         let deadline = request.deadline;
         deadline::enforce(deadline, pin!(self.front.serve(request))).await
+    }
+}
+
+impl Pipeline {
+    /// The flow of a request. Those that last, but for watches, belong to none.
+    fn flow_of(&self, request: &Request) -> Option<Arc<Flow>> {
+        let flows = self.flows.as_ref()?;
+        let ends = request.deadline.is_some() || request.info.verb == Verb::Watch;
+        if ends { flows.classify(&request.user, &request.info) } else { None }
     }
 }
 

@@ -44,6 +44,10 @@ impl Registry {
         } else {
             metadata::metadata_mut(&mut object).remove("namespace");
         }
+        // What no client sets is no client's field.
+        for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata::metadata_mut(&mut object).remove(member);
+        }
         if !tracked {
             fields::track(write, self, None, &mut object).await;
         }

@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod install;
 pub(crate) mod metadata;
+mod own;
 mod rewrite;
 mod update;
 mod versions;
@@ -28,6 +29,7 @@ use storage::{
 pub use codec::StoredForm;
 pub use delete::Deleted;
 pub use install::{Backing, Endpoints, Installed, Settings, install};
+pub use own::Place;
 pub use rewrite::Preconditions;
 pub use update::{Change, Replace, ReplaceOrCreate};
 pub use versions::VersionForm;

@@ -1,7 +1,5 @@
 //! Changing an object: read, change, check, compare-and-swap, and again if somebody else was faster.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use machinery::{
     Value,
@@ -193,9 +191,10 @@ impl Registry {
     async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
-        // Upstream's kinds look at the metadata once more, and both findings reach the client.
         let path = Path::ROOT.field("metadata");
-        errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
+        if strategy.checks_metadata_again() {
+            errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
+        }
         if self.row.built_in && strategy.knows_standard_finalizers() {
             errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
         }
@@ -261,11 +260,6 @@ impl Registry {
     }
 }
 
-/// The options of the server's own writes.
-fn server_options() -> crate::handlers::options::WriteOptions {
-    crate::handlers::options::WriteOptions { field_manager: "kube-apiserver".into(), ..Default::default() }
-}
-
 /// Replaces the whole object (PUT).
 pub struct Replace(pub Value);
 
@@ -283,76 +277,5 @@ pub struct ReplaceOrCreate(pub Value);
 impl Change for ReplaceOrCreate {
     async fn apply(&self, _current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         Ok(Some(self.0.clone()))
-    }
-}
-
-/// A change by a function of the current state, for the server's own controllers.
-pub(super) struct Edit<F>(pub F);
-
-#[async_trait]
-impl<F> Change for Edit<F>
-where
-    F: Fn(&Value) -> Result<Value, Status> + Send + Sync,
-{
-    async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
-        current.map(|value| (self.0)(value)).transpose()
-    }
-}
-
-impl Registry {
-    /// Makes an object as the server itself. It is decoded and defaulted here, as a client's would be.
-    pub async fn create_as_server(&self, object: Value) -> Result<Written, Status> {
-        let row = &self.row;
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let object = crate::handlers::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
-        let namespace = metadata::text(&object, "namespace").to_owned();
-        let options = server_options();
-        let user = crate::auth::User::loopback();
-        let mut warnings = Vec::new();
-        let mut write = Write {
-            row: &self.row,
-            namespace: &namespace,
-            subresource: "",
-            user: &user,
-            options: &options,
-            warnings: &mut warnings,
-        };
-        self.create(&mut write, object).await
-    }
-
-    /// Deletes an object as the server itself.
-    pub async fn delete_as_server(&self, namespace: &str, name: &str) -> Result<super::Deleted, Status> {
-        let options = server_options();
-        let user = crate::auth::User::loopback();
-        let mut warnings = Vec::new();
-        let mut write = Write {
-            row: &self.row,
-            namespace,
-            subresource: "",
-            user: &user,
-            options: &options,
-            warnings: &mut warnings,
-        };
-        self.delete(&mut write, name, &crate::handlers::options::DeleteOptions::default()).await
-    }
-
-    /// Reads, edits and writes an object as the server itself.
-    pub async fn edit<F>(
-        self: &Arc<Self>,
-        namespace: &str,
-        name: &str,
-        subresource: &str,
-        edit: F,
-    ) -> Result<Written, Status>
-    where
-        F: Fn(&Value) -> Result<Value, Status> + Send + Sync,
-    {
-        let options =
-            crate::handlers::options::WriteOptions { field_manager: "kube-apiserver".into(), ..Default::default() };
-        let user = crate::auth::User::loopback();
-        let mut warnings = Vec::new();
-        let mut write =
-            Write { row: &self.row, namespace, subresource, user: &user, options: &options, warnings: &mut warnings };
-        self.update(&mut write, name, &Edit(edit)).await
     }
 }

@@ -114,6 +114,11 @@ pub trait Strategy: Send + Sync {
         }
     }
 
+    /// Whether the kind's own rules for updates look at the metadata once more, so that both findings reach the client.
+    fn checks_metadata_again(&self) -> bool {
+        true
+    }
+
     /// Whether the kind has a generation.
     fn has_generation(&self) -> bool {
         self.generation_fields().is_some()

@@ -10,7 +10,7 @@ use crate::{
 
 /// The rules of limit ranges.
 pub(super) const RULES: Rules =
-    Rules::PLAIN.create_on_update().defaults(defaults).validate(limits_validation::limit_range);
+    Rules::PLAIN.create_on_update().metadata_once().defaults(defaults).validate(limits_validation::limit_range);
 
 /// The rules of quotas.
 pub(super) const QUOTAS: Rules = Rules::STATUS

@@ -1,12 +1,17 @@
 //! The group flowcontrol.apiserver.k8s.io: how many requests of whom at once.
 
+mod bootstrap;
+mod consumer;
 mod levels;
 mod mandatory;
 mod printers;
+mod producer;
 mod rules;
 mod validation;
 
-use generic_server::resource::Resource;
+use std::sync::Arc;
+
+use generic_server::{fairness::Flows, registry::Registry, resource::Resource, tasks::Task};
 
 use crate::row::{GroupVersion, Row};
 
@@ -27,4 +32,9 @@ pub(crate) fn resources() -> Vec<Resource> {
     .into_iter()
     .map(Row::build)
     .collect()
+}
+
+/// What keeps the objects of the start, and tells the pipeline of all.
+pub(crate) fn tasks(schemas: &Arc<Registry>, levels: &Arc<Registry>, flows: &Arc<Flows>) -> [Task; 2] {
+    [producer::task(schemas.clone(), levels.clone()), consumer::task(schemas.clone(), levels.clone(), flows.clone())]
 }
