@@ -1,6 +1,10 @@
 //! The chain: aggregator → kube-core → apiextensions → 404, built last first.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 use generic_server::{
@@ -17,7 +21,8 @@ use generic_server::{
     serve::Lifecycle,
     tasks::{Task, Tasks},
 };
-use machinery::{Str, codec::json};
+use kube_core::service_network::{self, Reconciler};
+use machinery::{Str, codec::json, meta::ip::Cidr};
 use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 
 use crate::{
@@ -40,7 +45,7 @@ pub struct Chain {
 }
 
 /// Opens the store, builds the servers and links them.
-pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: Str) -> Result<Chain> {
+pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: SocketAddr) -> Result<Chain> {
     let store = open_store(config).await?;
     let admission = Arc::new(admission::Chain::default());
     let encryption = open_encryption(config).await?;
@@ -55,7 +60,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
     let authorizer = authorizer(config);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
-    let core = kube_core::build(&backing, &authorizer, extensions.server);
+    let network = service_network(config, address.port());
+    let core = kube_core::build(&backing, &authorizer, &network, extensions.server);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let settings = kube_core::admission::Settings {
         not_ready_toleration_seconds: config.admission.not_ready_toleration_seconds,
@@ -90,7 +96,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: St
         custom: extensions.table.clone(),
         resolver,
         client: proxy_client(pki)?,
-        address,
+        address: address.to_string().into(),
     });
     let openapi = OpenApi::new(
         vec![aggregator.table.clone(), core.table.clone(), extensions.table.clone()],
@@ -219,6 +225,21 @@ impl Healths<'_> {
             health.with(format!("poststarthook/{name}"), Arc::new(TaskReady(self.tasks.clone(), task)))
         };
         HOOKS.into_iter().fold(health, hook).tasks(self.tasks.clone())
+    }
+}
+
+/// What services take their addresses and ports from.
+fn service_network(config: &Config, port: u16) -> service_network::Settings {
+    let address = config.serving.public_address();
+    let ranges = config.services.cluster_ip_ranges.iter();
+    service_network::Settings {
+        ranges: ranges.map(|range| Cidr { ip: range.network, prefix: range.prefix }).collect(),
+        node_ports: config.services.node_ports,
+        // An address that nobody else could use is not written down as one of the service's.
+        reconciler: if address.is_some() { config.services.reconciler } else { Reconciler::None },
+        address: address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        port,
+        kubernetes_node_port: config.services.kubernetes_node_port,
     }
 }
 

@@ -67,7 +67,7 @@ async fn run(config: Config) -> Result<()> {
     let port = listener.local_addr().port();
     let lifecycle = Lifecycle::new(config.serving.shutdown.clone());
     lifecycle.listen_for_signals().context("cannot listen for signals")?;
-    let chain = chain::build(&config, &pki, lifecycle.clone(), listener.local_addr().to_string().into()).await?;
+    let chain = chain::build(&config, &pki, lifecycle.clone(), listener.local_addr()).await?;
     let pipeline = chain.pipeline.clone();
     let service = move |request| pipeline.clone().handle(request);
     if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {

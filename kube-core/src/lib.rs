@@ -6,6 +6,7 @@ mod defaults;
 mod namespaces;
 mod posted;
 mod row;
+pub mod service_network;
 mod strategy;
 mod validation;
 

@@ -12,7 +12,7 @@ use generic_server::{
 };
 use machinery::Str;
 
-use crate::{admission, authentication, authorization, core, flowcontrol, namespaces};
+use crate::{admission, authentication, authorization, core, flowcontrol, namespaces, service_network};
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -29,7 +29,12 @@ pub struct KubeCore {
 }
 
 /// Builds the server; what it does not claim goes to `delegate`.
-pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<GenericServer>) -> KubeCore {
+pub fn build(
+    backing: &Backing,
+    authorizer: &Arc<dyn Authorizer>,
+    network: &service_network::Settings,
+    delegate: Arc<GenericServer>,
+) -> KubeCore {
     let installed = install(crate::resources(), backing, |registries| {
         let mut endpoints = core::endpoints(registries);
         endpoints.extend(authentication::endpoints());
@@ -49,5 +54,8 @@ pub fn build(backing: &Backing, authorizer: &Arc<dyn Authorizer>, delegate: Arc<
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
     let flows = Arc::new(Flows::default());
     tasks.extend(flowcontrol::tasks(schemas, levels, &flows));
+    let (network, more) = service_network::build(network, backing, &installed.registries);
+    tasks.extend(more);
+    registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
     KubeCore { server, table, registries: installed.registries, tasks, flows }
 }

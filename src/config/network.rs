@@ -3,6 +3,7 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use generic_server::serve::CertificateFiles;
+use kube_core::service_network::Reconciler;
 
 use super::{Cidr, Findings};
 use crate::flags::Parsed;
@@ -17,6 +18,10 @@ pub struct Services {
     pub cluster_ip_ranges: Vec<Cidr>,
     /// `--service-node-port-range`, inclusive.
     pub node_ports: (u16, u16),
+    /// `--kubernetes-service-node-port`; `None`: the service has none.
+    pub kubernetes_node_port: Option<u16>,
+    /// `--endpoint-reconciler-type`.
+    pub reconciler: Reconciler,
 }
 
 impl Services {
@@ -55,7 +60,34 @@ impl Services {
         if ports.first == 0 {
             findings.error("--service-node-port-range must not contain port 0");
         }
-        Self { cluster_ip_ranges: ranges, node_ports: (ports.first, ports.last) }
+        let node_ports = (ports.first, ports.last);
+        let kubernetes_node_port = kubernetes_node_port(flags, node_ports, findings);
+        let reconciler = reconciler(flags, findings);
+        Self { cluster_ip_ranges: ranges, node_ports, kubernetes_node_port, reconciler }
+    }
+}
+
+fn kubernetes_node_port(flags: &Parsed, (first, last): (u16, u16), findings: &mut Findings) -> Option<u16> {
+    let port = flags.int("kubernetes-service-node-port");
+    if port == 0 {
+        return None;
+    }
+    let port = u16::try_from(port).ok().filter(|port| (first..=last).contains(port));
+    if port.is_none() {
+        findings.error("--kubernetes-service-node-port must be a port of --service-node-port-range");
+    }
+    port
+}
+
+fn reconciler(flags: &Parsed, findings: &mut Findings) -> Reconciler {
+    match flags.text("endpoint-reconciler-type").as_str() {
+        "lease" => Reconciler::Lease,
+        "master-count" => Reconciler::MasterCount,
+        "none" => Reconciler::None,
+        _ => {
+            findings.error("--endpoint-reconciler-type must be one of lease, master-count, none");
+            Reconciler::None
+        }
     }
 }
 

@@ -66,6 +66,13 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// Where other members of the cluster reach this server: as the operator has said, else the address it listens on, else
+    /// the host's own. `None`: nowhere that is known.
+    pub fn public_address(&self) -> Option<IpAddr> {
+        let is_public = |address: &IpAddr| !address.is_unspecified() && !address.is_loopback();
+        self.advertise_address.or_else(|| Some(self.bind.address).filter(is_public)).or_else(host_address)
+    }
+
     pub(super) fn from_flags(flags: &Parsed, requests: &Requests, findings: &mut Findings) -> Self {
         Self {
             bind: bind(flags, findings),
@@ -87,6 +94,17 @@ impl Serving {
             external_hostname: flags.text("external-hostname"),
         }
     }
+}
+
+/// The address that this host would send from to the outside. Asking for it sends nothing.
+fn host_address() -> Option<IpAddr> {
+    let from = |own: &str, other: &str| {
+        let socket = std::net::UdpSocket::bind((own, 0)).ok()?;
+        socket.connect((other, 9)).ok()?;
+        let address = socket.local_addr().ok()?.ip();
+        (!address.is_unspecified() && !address.is_loopback()).then_some(address)
+    };
+    from("0.0.0.0", "203.0.113.1").or_else(|| from("::", "2001:db8::1"))
 }
 
 fn bind(flags: &Parsed, findings: &mut Findings) -> BindOptions {

@@ -7,7 +7,7 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect};
 
-use super::{Registry, Write, Written, metadata};
+use super::{Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
@@ -73,7 +73,6 @@ impl Registry {
     }
 
     async fn create_once(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
-        let strategy = self.row.strategy.clone();
         metadata::fill_system_fields(&mut object);
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
@@ -81,6 +80,20 @@ impl Registry {
                 metadata::metadata_mut(&mut object).insert("name", names::generate_name(&base));
             }
         }
+        let mut held = self.reserve(write, &mut object, None).await?;
+        let written = self.create_reserved(write, object, &mut held).await;
+        held.settle(written.is_ok()).await;
+        written
+    }
+
+    /// Makes an object that has a name, and what it needs of its kind's pools.
+    async fn create_reserved(
+        &self,
+        write: &mut Write<'_>,
+        mut object: Value,
+        held: &mut Held,
+    ) -> Result<Written, Status> {
+        let strategy = self.row.strategy.clone();
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
         strategy.prepare_create(&write.context(), &mut object);
         if strategy.has_generation() {
@@ -121,9 +134,13 @@ impl Registry {
             }
             return Ok(Written { bytes: stored, created: true });
         }
+        held.writing();
         match self.store.put(&key, stored.clone(), Expect::Absent, self.ttl()).await {
             Ok(revision) => self.written(&key, &stored, revision, true),
-            Err(StoreError::Conflict { .. }) => Err(self.exists(&key, &name).await),
+            Err(StoreError::Conflict { .. }) => {
+                held.refused();
+                Err(self.exists(&key, &name).await)
+            }
             Err(error) => Err(self.store_error(error, "create", &name)),
         }
     }

@@ -180,7 +180,10 @@ impl Registry {
             self.store.delete(key, marked).await.map(|_| marked)
         };
         match deleted.await {
-            Ok(marked) => Ok(Ok(Deleted::Gone(last(marked)?))),
+            Ok(marked) => {
+                self.release(&object).await;
+                Ok(Ok(Deleted::Gone(last(marked)?)))
+            }
             Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "delete", name)),
         }

@@ -6,6 +6,7 @@ mod delete;
 mod install;
 pub(crate) mod metadata;
 mod own;
+mod reserve;
 mod rewrite;
 mod update;
 mod versions;
@@ -30,6 +31,7 @@ pub use codec::StoredForm;
 pub use delete::Deleted;
 pub use install::{Backing, Endpoints, Installed, Settings, install};
 pub use own::Place;
+pub use reserve::{Reservation, Reserve};
 pub use rewrite::Preconditions;
 pub use update::{Change, Replace, ReplaceOrCreate};
 pub use versions::VersionForm;
@@ -55,6 +57,8 @@ pub struct Registry {
     /// The rows of all versions, if there are several.
     versions: OnceLock<Vec<Resource>>,
     doors: versions::Doors,
+    /// The pools that objects take from, if the kind has any.
+    reserve: OnceLock<Arc<dyn Reserve>>,
 }
 
 /// Who writes, how, and where: what every write carries through the registry.
@@ -130,6 +134,7 @@ impl Registry {
             settings: backing.settings.clone(),
             versions: OnceLock::new(),
             doors: versions::Doors::default(),
+            reserve: OnceLock::new(),
         })
     }
 

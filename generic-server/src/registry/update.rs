@@ -8,7 +8,7 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect, KeyValue};
 
-use super::{Registry, Write, Written, metadata};
+use super::{Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
@@ -116,6 +116,22 @@ impl Registry {
             true => (self.in_stored_version(write.row, new).await?, &current.value),
             false => (new, &old_versioned),
         };
+        let mut held = self.reserve(write, &mut new, Some(old)).await?;
+        let written = self.update_reserved(write, (key, name), (new, old), current, pinned, &mut held).await;
+        held.settle(matches!(written, Ok(Ok(_)))).await;
+        written
+    }
+
+    /// Writes the new state, which has what it needs of its kind's pools.
+    async fn update_reserved(
+        &self,
+        write: &mut Write<'_>,
+        (key, name): (&str, &str),
+        (mut new, old): (Value, &Value),
+        current: &Current,
+        pinned: bool,
+        held: &mut Held,
+    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
         self.prepare(write, &mut new, old);
         self.validate(write, name, &new, old).await?;
         let new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
@@ -127,10 +143,13 @@ impl Registry {
             let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
             return Ok(Ok(Written { bytes, created: false }));
         }
+        held.writing();
         match self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl()).await {
             Ok(revision) => Ok(Ok(self.written(key, &stored, revision, false)?)),
-            Err(StoreError::Conflict { .. }) if pinned => Err(Status::stale(&self.group_resource(), name)),
-            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+            Err(StoreError::Conflict { current }) => {
+                held.refused();
+                if pinned { Err(Status::stale(&self.group_resource(), name)) } else { Ok(Err(current.map(|kv| *kv))) }
+            }
             Err(error) => Err(self.store_error(error, "update", name)),
         }
     }
@@ -243,7 +262,10 @@ impl Registry {
             return Ok(Ok(Written { bytes, created: false }));
         }
         match self.store.delete(key, current.revision).await {
-            Ok(_) => Ok(Ok(Written { bytes, created: false })),
+            Ok(_) => {
+                self.release(&current.value).await;
+                Ok(Ok(Written { bytes, created: false }))
+            }
             Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "update", name)),
         }

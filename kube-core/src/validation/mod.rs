@@ -6,6 +6,7 @@
 
 #![allow(dead_code, reason = "the vocabulary is whole before every kind uses it")]
 
+mod addresses;
 mod errors;
 mod field;
 mod rules;

@@ -1,6 +1,16 @@
 //! Services and endpoints.
 
+mod families;
+mod linked;
+mod reserve;
+mod validation;
+mod view;
+
+use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names, object};
+
+pub(crate) use reserve::Pools;
+pub(crate) use view::Service;
 
 use crate::{
     defaults::{each, is_empty, part, pointer, text, within},
@@ -8,8 +18,16 @@ use crate::{
 };
 
 /// The rules of services.
-pub(super) const SERVICES: Rules =
-    Rules { defaults: service, names: names::name_is_dns_label, ..Rules::STATUS.create_on_update().returns_deleted() };
+pub(super) const SERVICES: Rules = Rules {
+    defaults: service,
+    names: names::name_is_dns_label,
+    update,
+    validate: validation::create,
+    validate_update: Some(validation::update),
+    validate_status: validation::status,
+    warn: validation::warnings,
+    ..Rules::STATUS.create_on_update().returns_deleted()
+};
 
 /// The rules of endpoints.
 pub(super) const ENDPOINTS: Rules = Rules::PLAIN.create_on_update().defaults(endpoints);
@@ -58,6 +76,10 @@ fn service(service: &mut Value) {
         });
     }
     pointer(part(service, "status"), "loadBalancer", object! {});
+}
+
+fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    linked::drop_by_type(new, old);
 }
 
 /// Traffic goes to the port of the same number, unless told otherwise.

@@ -1,0 +1,101 @@
+//! The addresses and ports of services: who has which, the range they come from, and the service that this server is
+//! itself.
+
+mod addresses;
+mod api_servers;
+mod default_range;
+mod kubernetes;
+mod ports;
+mod range;
+mod repair;
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use generic_server::{
+    registry::{Backing, Registry},
+    tasks::Task,
+};
+use machinery::{
+    Str,
+    meta::ip::{Cidr, Family, family},
+};
+
+pub(crate) use addresses::{AddressError, Addresses, Owner};
+pub(crate) use ports::{NodePorts, PortChange, PortError};
+
+/// What the operator has said about services.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The networks of the default range: one, or two of different families. The first is of the preferred family.
+    pub ranges: Vec<Cidr>,
+    /// The ports that nodes keep for services, both ends included.
+    pub node_ports: (u16, u16),
+    /// Where the members of the cluster reach this server.
+    pub address: IpAddr,
+    /// The port of this server.
+    pub port: u16,
+    /// The node port of the `kubernetes` service, if it has one.
+    pub kubernetes_node_port: Option<u16>,
+    /// Who keeps the addresses of the `kubernetes` service.
+    pub reconciler: Reconciler,
+}
+
+/// Who keeps the addresses of the `kubernetes` service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reconciler {
+    /// The servers, each of which renews a lease in the store as long as it runs.
+    #[default]
+    Lease,
+    /// The servers, each of which adds itself and trusts in the others to be there.
+    MasterCount,
+    /// Somebody else.
+    None,
+}
+
+impl Settings {
+    /// The families that services can have addresses of; the preferred one first.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        self.ranges.iter().map(|range| family(range.ip)).collect()
+    }
+}
+
+/// What services take their addresses and ports from.
+pub(crate) struct Network {
+    /// The families that services can have addresses of; the preferred one first.
+    pub(crate) families: Vec<Family>,
+    /// The addresses.
+    pub(crate) addresses: Addresses,
+    /// The ports.
+    pub(crate) ports: NodePorts,
+    /// The endpoints, which go with their service.
+    pub(crate) endpoints: Arc<Registry>,
+}
+
+/// Sets the pools up, and what keeps them and the `kubernetes` service right.
+pub(crate) fn build(
+    settings: &Settings,
+    backing: &Backing,
+    registries: &HashMap<(Str, Str), Arc<Registry>>,
+) -> (Arc<Network>, Vec<Task>) {
+    let registry = |group: &'static str, plural: &'static str| {
+        registries[&(Str::new_static(group), Str::new_static(plural))].clone()
+    };
+    let ranges = registry("networking.k8s.io", "servicecidrs");
+    let services = registry("", "services");
+    let endpoints = registry("", "endpoints");
+    let network = Arc::new(Network {
+        families: settings.families(),
+        addresses: Addresses::new(registry("networking.k8s.io", "ipaddresses"), ranges.clone()),
+        ports: NodePorts::new(backing, settings.node_ports),
+        endpoints: endpoints.clone(),
+    });
+    let mut tasks = vec![
+        default_range::task(ranges, settings.ranges.clone()),
+        repair::addresses(network.clone(), services.clone()),
+        repair::ports(network.clone(), services.clone()),
+    ];
+    let slices = registry("discovery.k8s.io", "endpointslices");
+    let published = kubernetes::Published { services, endpoints, slices };
+    tasks.push(kubernetes::task(published, backing, settings.clone()));
+    (network, tasks)
+}
