@@ -40,12 +40,16 @@ pub(crate) struct Rules {
     pub(crate) metadata_once: bool,
     /// A DELETE without a propagation policy leaves dependents alone.
     pub(crate) orphans: bool,
+    /// What whoever deletes an object without a word on its dependents is told.
+    pub(crate) orphan_warning: Option<&'static str>,
     /// Fills in what depends on other members.
     pub(crate) defaults: fn(&mut Value),
     /// Brings a new object into its initial state, once its status is blank.
     pub(crate) create: fn(&WriteContext<'_>, &mut Value),
     /// Brings an update into line with the old object, once its status is the old one.
     pub(crate) update: fn(&WriteContext<'_>, &mut Value, &Value),
+    /// What an update of the status leaves alone.
+    pub(crate) status_leaves: &'static [&'static [&'static str]],
     /// Brings an update of the status into line, once all but metadata and status are the old object's.
     pub(crate) status_update: fn(&WriteContext<'_>, &mut Value, &Value),
     /// What is wrong with an object, beyond its metadata. It runs on updates too, unless the kind has `validate_update`.
@@ -103,9 +107,11 @@ impl Rules {
         unconditional_update: true,
         metadata_once: false,
         orphans: false,
+        orphan_warning: None,
         defaults: |_| {},
         create: |_, _| {},
         update: |_, _, _| {},
+        status_leaves: &[&["spec"]],
         status_update: |_, _, _| {},
         validate: |_, _, _| {},
         validate_update: None,
@@ -201,6 +207,18 @@ impl Rules {
         rule: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
     ) -> Self {
         self.validate_status = rule;
+        self
+    }
+
+    /// With members that an update of the status leaves alone.
+    pub(crate) const fn status_leaves(mut self, members: &'static [&'static [&'static str]]) -> Self {
+        self.status_leaves = members;
+        self
+    }
+
+    /// With members that an update of the status brings into line.
+    pub(crate) const fn status_update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
+        self.status_update = rule;
         self
     }
 
@@ -311,6 +329,9 @@ impl Strategy for Kind {
         for member in others {
             restore(new, old, &[&member]);
         }
+        for path in self.rules.status_leaves {
+            restore(new, old, path);
+        }
         (self.rules.status_update)(cx, new, old);
     }
 
@@ -330,7 +351,7 @@ impl Strategy for Kind {
     fn reset_fields(&self, subresource: &str) -> ResetFields {
         match (subresource, self.subresource(subresource)) {
             ("", _) if self.has_status() => ResetFields::exclude(&[&["status"]]),
-            ("status", _) => ResetFields::exclude(&[&["spec"]]),
+            ("status", _) => ResetFields::exclude(self.rules.status_leaves),
             (_, Some(rules)) if !rules.resets.is_empty() => ResetFields::exclude(rules.resets),
             _ => ResetFields::None,
         }
@@ -338,6 +359,10 @@ impl Strategy for Kind {
 
     fn has_status(&self) -> bool {
         self.rules.status
+    }
+
+    fn orphan_warning(&self) -> Option<&'static str> {
+        self.rules.orphan_warning
     }
 
     fn generation_fields(&self) -> Option<&'static [&'static str]> {

@@ -11,7 +11,11 @@ use machinery::{
 };
 
 use super::options::FieldValidation;
-use crate::{negotiate::Media, request::Request, resource::Resource};
+use crate::{
+    negotiate::Media,
+    request::Request,
+    resource::{Converter, Resource},
+};
 
 /// The largest body that a write may have, in bytes.
 pub(super) const LIMIT: usize = 3 << 20;
@@ -304,9 +308,21 @@ pub fn conform(
     problems.extend(unknown.iter().map(|path| unknown_field(path)));
     schema::apply_defaults(shape, &mut value);
     if own {
-        row.strategy.default(&mut value);
+        value = default_in_storage_version(row, value);
     }
     Ok(value)
+}
+
+/// Computed defaults are those of the storage version, by way of which every object goes.
+fn default_in_storage_version(row: &Resource, value: Value) -> Value {
+    let Some(Converter::Rule(conversion)) = &row.conversion else {
+        let mut value = value;
+        row.strategy.default(&mut value);
+        return value;
+    };
+    let mut stored = conversion.to_storage(value);
+    row.strategy.default(&mut stored);
+    conversion.from_storage(stored)
 }
 
 /// How many containers are in each other.

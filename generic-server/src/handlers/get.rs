@@ -1,7 +1,7 @@
 //! GET of one object.
 
 use http::StatusCode;
-use machinery::meta::status::Status;
+use machinery::meta::{gvk::GroupResource, status::Status};
 use storage::cache::ReadAt;
 
 use super::{Target, list_options::parse_revision, transform};
@@ -23,6 +23,13 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         }
     };
     let info = &target.request.info;
-    let object = target.registry.get(&info.namespace, &info.name, at).await?;
+    let object = target.registry.get(&info.namespace, &info.name, at).await.map_err(|status| {
+        // A registry may be several groups'; a client hears of its own.
+        if !status.is_not_found() {
+            return status;
+        }
+        let row = &target.entry.row;
+        Status::not_found(&GroupResource::new(row.group.clone(), row.plural.clone()), &info.name)
+    })?;
     view.object(StatusCode::OK, &target.registry, &object).await
 }

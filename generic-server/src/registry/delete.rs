@@ -57,6 +57,9 @@ impl Registry {
         loop {
             self.check_preconditions(name, &state.0, options)?;
             if let Some(write) = admit.take() {
+                if options.propagation.is_none() && options.orphan_dependents.is_none() {
+                    write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
+                }
                 let attributes = Attributes {
                     operation: Operation::Delete,
                     row: write.row,

@@ -77,11 +77,16 @@ impl Registry {
     ) -> Result<Written, Status> {
         match change.apply(None, write.warnings).await? {
             None => Err(self.not_found(name)),
-            Some(object) => {
+            Some(mut object) => {
+                // Who applies a version means an object that is there; a PUT of any version creates.
                 let version = metadata::text(&object, "resourceVersion");
-                if !matches!(version, "" | "0") {
+                if change.tracks_fields() && !matches!(version, "" | "0") {
                     return Err(Status::stale(&self.group_resource(), name));
                 }
+                if !change.tracks_fields() {
+                    self.check_uid(write, name, &object, "")?;
+                }
+                metadata::metadata_mut(&mut object).remove("resourceVersion");
                 self.create_with(write, object, change.tracks_fields()).await
             }
         }
@@ -158,6 +163,10 @@ impl Registry {
     fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<bool, Status> {
         let version = metadata::text(new, "resourceVersion");
         let pinned = !matches!(version, "" | "0");
+        let old_uid = metadata::text(&current.value, "uid");
+        if matches!(write.subresource, "" | "scale") && !(pinned && self.row.built_in) {
+            self.check_uid(write, name, new, old_uid)?;
+        }
         // A scale without a version goes by the object's own.
         if !pinned && write.subresource != "scale" && !self.row.strategy.allow_unconditional_update() {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
@@ -170,20 +179,21 @@ impl Registry {
                 return Err(Status::stale(&self.group_resource(), name));
             }
         }
-        let (uid, old_uid) = (metadata::text(new, "uid"), metadata::text(&current.value, "uid"));
-        if matches!(write.subresource, "" | "scale")
-            && !uid.is_empty()
-            && uid != old_uid
-            && !(pinned && self.row.built_in)
-        {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-                 UID in precondition: {uid}, UID in object meta: {old_uid}",
-                self.key(write.namespace, name)
-            );
-            return Err(Status::conflict(&self.group_resource(), name, why));
-        }
         Ok(pinned)
+    }
+
+    /// Checks the uid that the new state names against the object's own; none if there is no object.
+    fn check_uid(&self, write: &Write<'_>, name: &str, new: &Value, old_uid: &str) -> Result<(), Status> {
+        let uid = metadata::text(new, "uid");
+        if uid.is_empty() || uid == old_uid {
+            return Ok(());
+        }
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {uid}, UID in object meta: {old_uid}",
+            self.key(write.namespace, name)
+        );
+        Err(Status::conflict(&self.group_resource(), name, why))
     }
 
     /// Puts the object where the request says it is.
@@ -202,7 +212,9 @@ impl Registry {
             "status" => strategy.prepare_status_update(&write.context(), new, old),
             _ => strategy.prepare_subresource_update(&write.context(), new, old),
         }
-        if strategy.has_generation() && strategy.counts_as_change(&write.context(), new, old) {
+        // A status is no wish.
+        let counts = write.subresource != "status" && strategy.has_generation();
+        if counts && strategy.counts_as_change(&write.context(), new, old) {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
         }
     }

@@ -192,6 +192,11 @@ pub trait Strategy: Send + Sync {
     fn orphans_by_default(&self) -> bool {
         false
     }
+
+    /// What whoever deletes an object without a word on its dependents is told.
+    fn orphan_warning(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Whether a member is the same; absent, null and empty are.

@@ -4,7 +4,7 @@ use machinery::{Value, object};
 
 use super::{policies, webhooks};
 use crate::{
-    defaults::{each, number, pointer, within},
+    defaults::{each, pointer, within},
     strategy::Rules,
 };
 
@@ -77,6 +77,6 @@ fn webhook(hook: &mut Value) {
     pointer(hook, "namespaceSelector", object! {});
     pointer(hook, "objectSelector", object! {});
     pointer(hook, "timeoutSeconds", 10);
-    within(hook, "clientConfig", |config| within(config, "service", |service| number(service, "port", 443)));
+    within(hook, "clientConfig", |config| within(config, "service", |service| pointer(service, "port", 443)));
     each(hook, "rules", scope);
 }

@@ -6,8 +6,10 @@ use machinery::meta::{
     int_or_percent::{validate_at_most_100_percent, validate_int_or_percent},
     names,
 };
+use machinery::{Value, object};
 
 use super::template::{is_selected, lasting_template, runs_on, template};
+use crate::core::pods::validation::claim_spec;
 use crate::validation::{Errors, Field, Go, Member, shown};
 
 type Cx<'a> = WriteContext<'a>;
@@ -143,8 +145,9 @@ fn available_are_ready(status: &Field<'_>, detail: &str, errors: &mut Errors) {
 }
 
 fn collisions_grow(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    let count = new.at("collisionCount");
-    if count.int_or_zero() < old.at("collisionCount").int_or_zero() {
+    let (count, before) = (new.at("collisionCount"), old.at("collisionCount"));
+    // None is less than any.
+    if before.int().is_some_and(|before| count.int().is_none_or(|count| count < before)) {
         count.invalid_as(count.int_or_zero(), "cannot be decremented", errors);
     }
 }
@@ -297,11 +300,57 @@ fn stateful_set_spec(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Err
     required_selector(&selector, "statefulset", errors);
     let pods = spec.at("template");
     if selector.selects_everything() || is_selected(&pods, &selector, errors) {
-        template(&pods, old.map(|old| old.at("template")).as_ref(), errors);
+        claiming_template(spec, old, errors);
     } else {
         selector.invalid_selector("", errors);
     }
     runs_on(&pods, "StatefulSet", errors);
+    let claims = spec.at("volumeClaimTemplates");
+    if !old.is_some_and(|old| old.at("volumeClaimTemplates").same(&claims)) {
+        claims.each(|claim| claim_spec(&claim.at("spec"), errors));
+    }
+}
+
+/// The template of pods whose claims are volumes too. What was never looked at in the past, and was wrong, may stay wrong.
+fn claiming_template(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
+    let check = |spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors| {
+        let (pods, claims) = (spec.at("template"), spec.at("volumeClaimTemplates"));
+        let old_pods = old.map(|old| old.at("template"));
+        let made = as_made(pods.value(), claims.items());
+        template(&pods.with(&made), old_pods.as_ref(), errors);
+    };
+    let before = errors.len();
+    check(spec, old, errors);
+    if errors.len() > before
+        && let Some(old) = old
+    {
+        let mut old_errors = Errors::default();
+        check(old, None, &mut old_errors);
+        if old_errors.len() > 0 {
+            errors.truncate(before);
+        }
+    }
+}
+
+/// The template as pods are made of it: the set names them, and each claim is a volume.
+fn as_made(pods: &Value, claims: &[Value]) -> Value {
+    let mut pods = pods.clone();
+    for own in ["hostname", "subdomain"] {
+        pods.remove_at(&["spec", own]);
+    }
+    let named = claims.iter().filter_map(|claim| claim.str_at(&["metadata", "name"]));
+    let claimed: Vec<Value> = named
+        .map(|name| object! { "name" => name, "persistentVolumeClaim" => object! { "claimName" => name } })
+        .collect();
+    if claimed.is_empty() {
+        return pods;
+    }
+    let is_claimed = |volume: &Value| claimed.iter().any(|claim| claim.str_at(&["name"]) == volume.str_at(&["name"]));
+    let volumes = pods.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default();
+    let mut all: Vec<Value> = volumes.iter().filter(|volume| !is_claimed(volume)).cloned().collect();
+    all.extend(claimed);
+    pods.set(&["spec", "volumes"], all);
+    pods
 }
 
 fn stateful_set_strategy(strategy: &Field<'_>, errors: &mut Errors) {

@@ -16,6 +16,7 @@ const WORKLOAD: Rules = Rules::WORKLOAD.template(TEMPLATE);
 pub(super) const DEPLOYMENTS: Rules = WORKLOAD
     .counts(&["spec", "metadata.annotations"])
     .defaults(deployment)
+    .status_leaves(&[&["spec"], &["metadata", "labels"]])
     .validate(validation::deployment)
     .validate_update(validation::deployment_update)
     .validate_status(validation::deployment_status)
@@ -74,6 +75,9 @@ fn deployment(deployment: &mut Value) {
 }
 
 fn daemon_set(set: &mut Value) {
+    if set.str_at(&TEMPLATE_GENERATION).is_none() {
+        set.set(&TEMPLATE_GENERATION, "0");
+    }
     within(set, "spec", |spec| {
         within(spec, "template", pods::template_defaults);
         let strategy = part(spec, "updateStrategy");

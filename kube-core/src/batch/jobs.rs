@@ -12,12 +12,15 @@ use crate::{
 };
 
 /// The rules of jobs.
-pub(super) const JOBS: Rules =
-    Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job) }
-        .validate(validation::job)
-        .validate_update(validation::job_update)
-        .validate_status(status::job)
-        .warn(named_after);
+pub(super) const JOBS: Rules = Rules {
+    orphans: true,
+    orphan_warning: Some(ORPHANED),
+    ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job)
+}
+.validate(validation::job)
+.validate_update(validation::job_update)
+.validate_status(status::job)
+.warn(named_after);
 
 /// The rules of cron jobs.
 pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
@@ -26,6 +29,9 @@ pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
     .validate(validation::cron_job)
     .validate_update(validation::cron_job_update)
     .warn(named_after);
+
+const ORPHANED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                        remove them or set propagationPolicy=Orphan to suppress this warning";
 
 const LABELS: [&str; 2] = ["metadata", "labels"];
 const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];
@@ -73,7 +79,10 @@ fn create_job(_cx: &WriteContext<'_>, job: &mut Value) {
         ("job-name", &name),
         ("batch.kubernetes.io/job-name", &name),
     ] {
-        labels.insert(key, value);
+        // A label that is there stays, and is refused if it is another job's.
+        if !labels.contains_key(key) {
+            labels.insert(key, value);
+        }
     }
     if shares {
         let labels = job.at(&TEMPLATE_LABELS).cloned();

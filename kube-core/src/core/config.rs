@@ -9,6 +9,7 @@ use machinery::{
     object,
 };
 
+use super::key_pair;
 use crate::{
     defaults::{each, text},
     strategy::Rules,
@@ -20,7 +21,7 @@ pub(super) const CONFIG_MAPS: Rules = Rules::PLAIN.validate(config_map).validate
 
 /// The rules of secrets.
 pub(super) const SECRETS: Rules =
-    Rules::PLAIN.defaults(secret).validate(secret_is_valid).validate_update(secret_update);
+    Rules::PLAIN.defaults(secret).validate(secret_is_valid).validate_update(secret_update).warn(secret_warnings);
 
 /// The rules of service accounts.
 pub(super) const SERVICE_ACCOUNTS: Rules = Rules { create, update, ..Rules::PLAIN.returns_deleted() };
@@ -63,9 +64,6 @@ fn config_map(_cx: &WriteContext<'_>, map: &Field<'_>, errors: &mut Errors) {
     });
     binary.each_key(|key, value| {
         data_key(&binary, key, errors);
-        if data.key(key).is_set() {
-            binary.key(key).invalid_as(key, "duplicate of key present in data", errors);
-        }
         size += decoded_len(value.text());
     });
     if size > MAX_DATA {
@@ -160,15 +158,35 @@ fn names_its_account(secret: &Field<'_>, errors: &mut Errors) {
 /// What the secret holds is never shown.
 fn holds_json(value: &Field<'_>, errors: &mut Errors) {
     let content = BASE64.decode(value.text()).unwrap_or_default();
-    if let Err(why) = json::decode(&content) {
-        value.invalid_as("<secret contents redacted>", why.to_string(), errors);
-    }
+    let why = match json::decode(&content) {
+        Err(why) => why.to_string(),
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => {
+            let kind = match other {
+                Value::Bool(_) => "bool",
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                _ => "number",
+            };
+            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        }
+    };
+    value.invalid_as("<secret contents redacted>", why, errors);
 }
 
 fn secret_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     new.at("type").immutable(&old.at("type"), errors);
     stays_immutable(new, old, &["data"], errors);
     secret_is_valid(cx, new, errors);
+}
+
+/// A key pair that is no such pair is kept, with a word to its author.
+fn secret_warnings(secret: &Value, _old: Option<&Value>) -> Vec<String> {
+    if secret.str_at(&["type"]) != Some("kubernetes.io/tls") {
+        return Vec::new();
+    }
+    let part = |key: &str| BASE64.decode(secret.str_at(&["data", key]).unwrap_or_default()).unwrap_or_default();
+    key_pair::problem(&part("tls.crt"), &part("tls.key")).into_iter().collect()
 }
 
 #[cfg(test)]

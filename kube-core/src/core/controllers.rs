@@ -16,6 +16,7 @@ pub(super) const REPLICATION_CONTROLLERS: Rules =
     Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(replication_controller) }
         .validate(|_, controller, errors| check_controller(controller, None, errors))
         .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
+        .status_update(|_, new, _| labels(new))
         .validate_status(check_status)
         .warn(named_after);
 
@@ -29,7 +30,7 @@ pub(super) const POD_TEMPLATES: Rules = Rules::COUNTED
     .validate_update(|_, new, old, errors| template(&new.at("template"), Some(&old.at("template")), errors));
 
 /// The controller and its selector take their labels from the template.
-fn replication_controller(controller: &mut Value) {
+fn labels(controller: &mut Value) {
     let labels = controller.at(&["spec", "template", "metadata", "labels"]).filter(|l| !is_empty(Some(l))).cloned();
     if let Some(labels) = labels {
         if is_empty(controller.at(&["spec", "selector"])) {
@@ -39,8 +40,16 @@ fn replication_controller(controller: &mut Value) {
             controller.set(&["metadata", "labels"], labels);
         }
     }
+}
+
+fn replication_controller(controller: &mut Value) {
+    labels(controller);
     within(controller, "spec", |spec| {
         pointer(spec, "replicas", 1);
+        // Zero, the default, is not written.
+        if spec.get("minReadySeconds").and_then(Value::as_i64) == Some(0) {
+            spec.make_object().remove("minReadySeconds");
+        }
         within(spec, "template", pods::template_defaults);
     });
 }

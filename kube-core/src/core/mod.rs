@@ -4,6 +4,7 @@ pub(crate) mod claims;
 mod config;
 mod controllers;
 mod endpoints;
+mod key_pair;
 mod limits;
 mod limits_validation;
 mod namespaces;
@@ -41,7 +42,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         V1.namespaced("events", "Event", "r2yiGXH7wu8=")
             .table(printers::EVENTS)
-            .strategy(crate::events::RULES)
+            .strategy(crate::events::CORE_RULES)
             .short(&["ev"])
             .fields(Unsupported, event_fields()),
         V1.namespaced("limitranges", "LimitRange", "EBKMFVe6cwo=").strategy(limits::RULES).short(&["limits"]),

@@ -4,6 +4,7 @@ mod conversion;
 mod validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
+use machinery::meta::names;
 
 use crate::{
     row::{GroupVersion, Row},
@@ -15,9 +16,12 @@ const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
 /// An event is forgotten after an hour.
-pub(crate) const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() }
+const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() }
     .validate(validation::event)
     .validate_update(validation::event_update);
+
+/// The core group has never looked at an event's name.
+pub(crate) const CORE_RULES: Rules = RULES.names(names::name_is_path_segment);
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
@@ -32,10 +36,10 @@ pub(crate) fn resources() -> Vec<Resource> {
     .collect()
 }
 
-/// In the words of this group, where they are in the stored object.
+/// In the words of this group, where they are in the stored object; in the order of the core group's fields, since both are
+/// one registry's.
 fn fields() -> Vec<Field> {
     [
-        ("reason", "reason"),
         ("regarding.apiVersion", "involvedObject.apiVersion"),
         ("regarding.fieldPath", "involvedObject.fieldPath"),
         ("regarding.kind", "involvedObject.kind"),
@@ -43,6 +47,7 @@ fn fields() -> Vec<Field> {
         ("regarding.namespace", "involvedObject.namespace"),
         ("regarding.resourceVersion", "involvedObject.resourceVersion"),
         ("regarding.uid", "involvedObject.uid"),
+        ("reason", "reason"),
         ("reportingController", "reportingComponent"),
         ("type", "type"),
     ]

@@ -177,6 +177,7 @@ fn patch_members(patch: &PatchStrategy) -> Vec<(Str, Value)> {
     let strategy = match (patch.merge, patch.retain_keys) {
         (true, true) => "merge,retainKeys",
         (false, true) => "retainKeys",
+        _ if patch.replace => "replace",
         _ => "merge",
     };
     let mut out = vec![("x-kubernetes-patch-strategy".into(), strategy.into())];

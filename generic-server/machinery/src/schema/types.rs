@@ -176,6 +176,8 @@ pub enum ListType {
 pub struct PatchStrategy {
     /// Lists are merged, not replaced.
     pub merge: bool,
+    /// An object is replaced, not merged.
+    pub replace: bool,
     /// Only the members named in `$retainKeys` survive.
     pub retain_keys: bool,
     /// The member that names a list's items; none for lists of scalars.

@@ -81,8 +81,12 @@ fn merge_member(original: &mut Map, key: &str, value: &Value, schema: &Schema) -
         (_, Value::Null) => None,
         (Some(Value::Object(_)), Value::Object(patch)) => {
             let Some(Value::Object(before)) = take(original, key) else { unreachable!("looked at above") };
-            let (inner, _) = field(schema, key)?;
-            Some(Value::Object(merge_object(before, patch, inner)?))
+            let (inner, strategy) = field(schema, key)?;
+            if strategy.is_some_and(|s| s.replace) {
+                Some(value.clone())
+            } else {
+                Some(Value::Object(merge_object(before, patch, inner)?))
+            }
         }
         (Some(Value::Array(_)), Value::Array(patch)) => {
             let Some(before) = take(original, key) else { unreachable!("looked at above") };

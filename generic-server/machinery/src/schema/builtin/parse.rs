@@ -74,6 +74,7 @@ fn field(name: Str, facts: &Value) -> Field {
         let has = |word| strategy.split(',').any(|s| s == word);
         Box::new(PatchStrategy {
             merge: has("merge"),
+            replace: has("replace"),
             retain_keys: has("retainKeys"),
             merge_key: text(facts, "mergeKey"),
         })
