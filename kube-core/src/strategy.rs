@@ -62,6 +62,8 @@ pub(crate) struct Rules {
     pub(crate) subresources: &'static [SubresourceRules],
     /// Warnings for the author of an object, given the old one if it is an update.
     pub(crate) warn: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// Warnings for the author of an object as it came, whether or not it is accepted.
+    pub(crate) warn_early: fn(&Value) -> Vec<String>,
     /// Seconds that a deleted object lives on, given what the request asked for.
     pub(crate) grace: fn(&Value, Option<i64>) -> Option<i64>,
     /// Whether an object in deletion may go once it has no finalizers.
@@ -118,6 +120,7 @@ impl Rules {
         validate_status: |_, _, _, _| {},
         subresources: &[],
         warn: |_, _| Vec::new(),
+        warn_early: |_| Vec::new(),
         grace: |_, _| None,
         may_finish: |_| true,
         deleting: |_| {},
@@ -304,6 +307,10 @@ impl Strategy for Kind {
         let mut errors = Errors::default();
         (self.rules.validate_status)(cx, &Field::root(new), &Field::root(old), &mut errors);
         errors.into_vec()
+    }
+
+    fn early_warnings(&self, object: &Value) -> Vec<String> {
+        (self.rules.warn_early)(object)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

@@ -95,6 +95,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         let strategy = self.row.strategy.clone();
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
+        write.warnings.extend(strategy.early_warnings(&object));
         strategy.prepare_create(&write.context(), &mut object);
         if strategy.has_generation() {
             metadata::metadata_mut(&mut object).insert("generation", 1);

@@ -83,6 +83,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Warnings for the author of a new object as it came, whether or not it is accepted.
+    fn early_warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Warnings for the author of a new object.
     fn warnings_on_create(&self, _object: &Value) -> Vec<String> {
         Vec::new()

@@ -2,6 +2,7 @@
 
 mod pod_resize;
 mod priority;
+mod runtime_class;
 mod service_account;
 mod storage_protection;
 mod taints;
@@ -41,6 +42,7 @@ pub fn plugin(
         "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
         "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
+        "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: registry("node.k8s.io", "runtimeclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations(*settings)),
         "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
         "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),

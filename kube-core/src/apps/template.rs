@@ -3,7 +3,7 @@
 use machinery::{Value, meta::names};
 
 use crate::{
-    core::pods::validate_template,
+    core::pods::{validate_template, warnings::controller as template_warnings},
     validation::{Errors, Field, MISMATCH, selects},
 };
 
@@ -39,13 +39,17 @@ pub(crate) fn is_selected(template: &Field<'_>, selector: &Field<'_>, errors: &m
     found.is_some()
 }
 
+/// What authors should know about a controller whose name and template its pods get.
+pub(crate) fn warnings(controller: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = named_after(controller, old);
+    warnings.extend(template_warnings(controller, old));
+    warnings
+}
+
 /// What authors should know about a new controller that gives its name to its pods.
 pub(crate) fn named_after(controller: &Value, old: Option<&Value>) -> Vec<String> {
-    if old.is_some() {
-        return Vec::new();
-    }
     let messages = names::dns1123_label(controller.str_at(&["metadata", "name"]).unwrap_or_default());
-    if messages.is_empty() {
+    if old.is_some() || messages.is_empty() {
         return Vec::new();
     }
     vec![format!(

@@ -3,7 +3,7 @@
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names};
 
-use super::{template::named_after, validation};
+use super::{template::warnings, validation};
 use crate::{
     core::{claims, pods},
     defaults::{each, is_empty, part, pointer, text, within},
@@ -20,7 +20,7 @@ pub(super) const DEPLOYMENTS: Rules = WORKLOAD
     .validate(validation::deployment)
     .validate_update(validation::deployment_update)
     .validate_status(validation::deployment_status)
-    .warn(named_after);
+    .warn(warnings);
 
 /// The rules of replica sets.
 pub(super) const REPLICA_SETS: Rules = WORKLOAD
@@ -33,7 +33,7 @@ pub(super) const REPLICA_SETS: Rules = WORKLOAD
     .validate(validation::replica_set)
     .validate_update(validation::replica_set_update)
     .validate_status(validation::replica_set_status)
-    .warn(named_after);
+    .warn(warnings);
 
 /// The rules of daemon sets.
 pub(super) const DAEMON_SETS: Rules = WORKLOAD
@@ -42,7 +42,8 @@ pub(super) const DAEMON_SETS: Rules = WORKLOAD
     .update(update_daemon_set)
     .validate(validation::daemon_set)
     .validate_update(validation::daemon_set_update)
-    .validate_status(validation::daemon_set_status);
+    .validate_status(validation::daemon_set_status)
+    .warn(pods::warnings::controller);
 
 /// The rules of stateful sets.
 pub(super) const STATEFUL_SETS: Rules = WORKLOAD
@@ -52,7 +53,8 @@ pub(super) const STATEFUL_SETS: Rules = WORKLOAD
     .update(|_, set, _| drop_max_unavailable(set))
     .validate(validation::stateful_set)
     .validate_update(validation::stateful_set_update)
-    .validate_status(validation::stateful_set_status);
+    .validate_status(validation::stateful_set_status)
+    .warn(pods::warnings::controller);
 
 /// The rules of controller revisions.
 pub(super) const CONTROLLER_REVISIONS: Rules =

@@ -5,7 +5,7 @@ use machinery::{Str, Value};
 
 use super::{status, validation};
 use crate::{
-    apps::template::named_after,
+    apps::template::{named_after, warnings},
     core::pods,
     defaults::{each, is_empty, pointer, text, within},
     strategy::{Rules, TEMPLATE},
@@ -20,7 +20,7 @@ pub(super) const JOBS: Rules = Rules {
 .validate(validation::job)
 .validate_update(validation::job_update)
 .validate_status(status::job)
-.warn(named_after);
+.warn(warnings);
 
 /// The rules of cron jobs.
 pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
@@ -28,7 +28,11 @@ pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
     .defaults(cron_job)
     .validate(validation::cron_job)
     .validate_update(validation::cron_job_update)
-    .warn(named_after);
+    .warn(|job, old| {
+        let mut warnings = named_after(job, old);
+        warnings.extend(pods::warnings::within(job, old, &["spec", "jobTemplate", "spec", "template"]));
+        warnings
+    });
 
 const ORPHANED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                         remove them or set propagationPolicy=Orphan to suppress this warning";

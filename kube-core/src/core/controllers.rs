@@ -5,7 +5,7 @@ use machinery::Value;
 
 use super::pods;
 use crate::{
-    apps::template::{lasting_template, named_after, template},
+    apps::template::{lasting_template, template, warnings},
     defaults::{is_empty, pointer, within},
     strategy::{Rules, TEMPLATE},
     validation::{Errors, Field, MISMATCH},
@@ -18,7 +18,7 @@ pub(super) const REPLICATION_CONTROLLERS: Rules =
         .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
         .status_update(|_, new, _| labels(new))
         .validate_status(check_status)
-        .warn(named_after);
+        .warn(warnings);
 
 /// The rules of pod templates.
 pub(super) const POD_TEMPLATES: Rules = Rules::COUNTED
@@ -26,6 +26,7 @@ pub(super) const POD_TEMPLATES: Rules = Rules::COUNTED
     .counts(&["template"])
     .template(&["template", "spec"])
     .defaults(|t| within(t, "template", pods::template_defaults))
+    .warn(|t, old| pods::warnings::within(t, old, &["template"]))
     .validate(|_, t, errors| template(&t.at("template"), None, errors))
     .validate_update(|_, new, old, errors| template(&new.at("template"), Some(&old.at("template")), errors));
 

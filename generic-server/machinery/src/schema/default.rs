@@ -1,6 +1,6 @@
 //! Static defaults: what a schema says of absent members, as structural schemas apply them.
 
-use super::{Schema, Shape};
+use super::{Field, Object, Schema, Shape};
 use crate::Value;
 
 /// Sets absent members that have a default, in every object that is there: nested ones, list items, values of maps. A `null`
@@ -34,11 +34,17 @@ fn default_of(schema: &Schema) -> Option<&Value> {
     schema.default.as_ref().filter(|d| !d.is_null())
 }
 
+/// The default of an object's member. One of Go's zeros changes nothing in a built-in type that leaves zeros out.
+fn member_default<'a>(object: &Object, field: &'a Field) -> Option<&'a Value> {
+    let left_out = object.definition.is_some() && !field.pointer && !field.keep;
+    default_of(&field.schema).filter(|default| !(left_out && default.as_str() == Some("")))
+}
+
 fn lacks(schema: &Schema, value: &Value) -> bool {
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => {
             let missing = object.fields.iter().any(|f| {
-                default_of(&f.schema).is_some()
+                member_default(object, f).is_some()
                     && members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema))
             });
             missing
@@ -65,7 +71,7 @@ fn fill(schema: &Schema, value: &mut Value) {
                 .fields
                 .iter()
                 .filter(|f| members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema)))
-                .filter_map(|f| Some((f.name.clone(), default_of(&f.schema)?.clone())))
+                .filter_map(|f| Some((f.name.clone(), member_default(object, f)?.clone())))
                 .collect();
             if !missing.is_empty() {
                 members.extend(missing);
@@ -156,5 +162,14 @@ mod tests {
             .map(|p| p.str_at(&["protocol"]))
             .collect();
         assert_eq!(protocols, [Some("TCP"), Some("UDP")]);
+    }
+
+    #[test]
+    fn builtins_leave_empty_texts_out_that_go_leaves_out() {
+        let account = builtin::schema_of("", "v1", "ServiceAccount").expect("ServiceAccount");
+        let mut value = json::decode(br#"{"imagePullSecrets":[{}]}"#).expect("JSON");
+        let before = value.get("imagePullSecrets").cloned();
+        apply_defaults(account, &mut value);
+        assert_eq!(value.get("imagePullSecrets").cloned(), before);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn sync(pod: &mut Value) {
 }
 
 /// The field's value for an annotation's.
-fn profile(text: &str) -> Option<Value> {
+pub(super) fn profile(text: &str) -> Option<Value> {
     match text.strip_prefix("localhost/") {
         Some("") => None,
         Some(name) => Some(object! { "type" => "Localhost", "localhostProfile" => Str::from(name) }),

@@ -9,12 +9,14 @@ mod ephemeral_containers;
 mod eviction;
 mod gates;
 mod image;
+mod overlaps;
 mod printer;
 mod resize;
 mod resources;
 mod strategy;
 pub(crate) mod validation;
 pub(super) mod volumes;
+pub(crate) mod warnings;
 
 pub(crate) use binding::Binding;
 pub(crate) use defaults::template as template_defaults;

@@ -16,16 +16,20 @@ use crate::{
 /// The rules of the subresource.
 pub(super) const RESIZE: SubresourceRules = SubresourceRules { name: "resize", update, validate, resets: &[] };
 
+/// Where the resources of the whole pod are.
+const POD_LEVEL: [&str; 2] = ["spec", "resources"];
+
 /// The members of a container that a resize may change.
 const RESIZED: [&str; 2] = ["resources", "resizePolicy"];
 
-/// Only the containers' resources may change. Where the containers are others, everything is left as it came, for the
+/// Only the resources of the containers and of the whole pod may change. Where the containers are others, everything is left as it came, for the
 /// validation to refuse.
 fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"].map(|list| (list, ["spec", list]));
     if lists.iter().any(|(_, path)| items(new, path).len() != items(old, path).len()) {
         return;
     }
+    let of_pod = new.at(&POD_LEVEL).cloned();
     let resized = lists.map(|(list, path)| (list, with_resources_of(items(new, &path), items(old, &path))));
     restore(new, old, &["spec"]);
     restore(new, old, &["status"]);
@@ -34,6 +38,10 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         if !containers.is_empty() {
             new.set(&["spec", list], containers);
         }
+    }
+    match of_pod {
+        Some(resources) => new.set(&POD_LEVEL, resources),
+        None => drop(new.remove_at(&POD_LEVEL)),
     }
     gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
 }
@@ -56,12 +64,7 @@ fn with_resources_of(new: &[Value], old: &[Value]) -> Vec<Value> {
 }
 
 /// Why a pod cannot be resized at all.
-fn refusal(new: &Value, old: &Value) -> Option<&'static str> {
-    let pod_level =
-        |pod: &Value| pod.at(&["spec", "resources"]).and_then(Value::as_object).is_some_and(|r| !r.is_empty());
-    if pod_level(old) || pod_level(new) {
-        return Some("pods with pod-level resources cannot be resized");
-    }
+fn refusal(old: &Value) -> Option<&'static str> {
     if old.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some() {
         return Some("static pods cannot be resized");
     }
@@ -69,7 +72,7 @@ fn refusal(new: &Value, old: &Value) -> Option<&'static str> {
 }
 
 fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    if let Some(why) = refusal(new.value(), old.value()) {
+    if let Some(why) = refusal(old.value()) {
         errors.push(FieldError::forbidden("", why));
         return;
     }
@@ -84,8 +87,9 @@ fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &m
     if !node_resizes(old.value()) {
         spec.forbidden("Pod running on node without support for resize", errors);
     }
-    let found = errors.len();
     let old_spec = old.at("spec");
+    pod_level(&spec, &old_spec, errors);
+    let found = errors.len();
     same_containers(&spec, &old_spec, errors);
     if errors.len() > found {
         return;
@@ -100,6 +104,33 @@ fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &m
 fn node_resizes(pod: &Value) -> bool {
     let running = items(pod, &["status", "containerStatuses"]).iter().find(|s| s.at(&["state", "running"]).is_some());
     running.is_none_or(|status| status.get("resources").is_some())
+}
+
+/// What the whole pod asks for or is limited to may change in cpu and memory, and does not go.
+fn pod_level(spec: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    let (new, old) = (spec.at("resources"), old.at("resources"));
+    if !old.is_set() {
+        return;
+    }
+    if !new.is_set() {
+        return new.forbidden("pod-level resources cannot be removed", errors);
+    }
+    for (list, what) in [("requests", "pod-level resource requests"), ("limits", "pod-level resource limits")] {
+        let (now, before) = (new.at(list), old.at(list));
+        let gone = before.value().as_object().into_iter().flatten().any(|(name, _)| now.value().get(name).is_none());
+        if gone {
+            now.forbidden(format!("{what} cannot be removed"), errors);
+        }
+    }
+    let mut rest = new.value().clone();
+    for list in ["requests", "limits"] {
+        for resource in ["cpu", "memory"] {
+            restore(&mut rest, old.value(), &[list, resource]);
+        }
+    }
+    if !rest.semantic_eq(old.value()) {
+        spec.forbidden("only cpu and memory resources are mutable at pod-level", errors);
+    }
 }
 
 fn same_containers(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {

@@ -7,7 +7,7 @@ use machinery::{
     object,
 };
 
-use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources, validation};
+use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources, validation, warnings};
 use crate::{
     defaults::is_empty,
     strategy::{Rules, restore},
@@ -22,6 +22,8 @@ pub(crate) const RULES: Rules = Rules {
     validate: validation::validate,
     validate_update: Some(validation::validate_update),
     validate_status: validation::validate_status,
+    warn: warnings::pod,
+    warn_early: warnings::annotated_armor,
     grace,
     subresources: &[ephemeral_containers::EPHEMERAL_CONTAINERS, resize::RESIZE],
     keeps_status: true,

@@ -16,7 +16,7 @@ mod probes;
 mod projected;
 mod resources;
 mod scheduling;
-mod scope;
+pub(super) mod scope;
 mod security;
 pub(crate) mod signers;
 pub(crate) mod sources;
