@@ -115,8 +115,9 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
     Body::stream(stream::unfold(state, move |(mut watcher, mut frames, mut server_ends, counted)| async move {
         let next = tokio::select! {
             biased;
-            () = &mut server_ends => None,
             next = watcher.next() => next,
+            // Asked when there is nothing to send, not for each of many events.
+            () = &mut server_ends => None,
         };
         // Too slow, or cut off from the store: the client lists and watches anew.
         let event = next?.ok().filter(|_| shows)?;

@@ -126,7 +126,10 @@ impl StoredForm {
     }
 
     fn read_form(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
-        let metadata = scan::metadata(stored).ok_or_else(|| DecodeError("no metadata".into()))?;
+        let paths: Vec<&[Str]> = self.fields.iter().flat_map(|field| &field.paths).map(Vec::as_slice).collect();
+        let (metadata, found) =
+            scan::metadata_and_fields(stored, &paths).ok_or_else(|| DecodeError("no metadata".into()))?;
+        let mut found = found.into_iter();
         let end = metadata.range.end - 1; // before the closing brace
         let empty = stored[metadata.range.start + 1..end].iter().all(u8::is_ascii_whitespace);
         let mut bytes = BytesMut::with_capacity(stored.len() + 42);
@@ -141,7 +144,7 @@ impl StoredForm {
         bytes.put_u8(b'"');
         bytes.put_slice(&stored[end..]);
         let labels = metadata.labels.iter().map(|(k, v)| (Str::from(&**k), Str::from(&**v))).collect();
-        let fields = self.fields.iter().map(|field| select(stored, field)).collect();
+        let fields = self.fields.iter().map(|field| select(field, found.by_ref().take(field.paths.len()))).collect();
         Ok(Decoded { bytes: bytes.freeze(), version_at, labels, fields })
     }
 
@@ -252,17 +255,14 @@ pub(super) fn head(kind: &str, api_version: &str) -> Bytes {
     out.into()
 }
 
-/// A selectable field's text in stored bytes: the first of its places that is not empty.
-fn select(stored: &[u8], field: &SelectableField) -> Str {
-    let found = field.paths.iter().find_map(|path| {
-        let path: Vec<&str> = path.iter().map(Str::as_str).collect();
-        let raw = scan::field(stored, &path)?;
-        let text = match json::decode(raw) {
-            Ok(Value::String(text)) => text,
-            Ok(Value::Null) | Err(_) => return None,
-            Ok(_) => String::from_utf8_lossy(raw).into_owned().into(),
-        };
-        (!text.is_empty()).then_some(text)
-    });
-    found.unwrap_or_else(|| field.default.clone())
+/// A selectable field's text: of what stands at its places the first that is not empty.
+fn select<'a>(field: &SelectableField, places: impl Iterator<Item = Option<&'a [u8]>>) -> Str {
+    let text = |raw: &[u8]| match json::decode(raw) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Null) | Err(_) => Str::default(),
+        Ok(_) => String::from_utf8_lossy(raw).into_owned().into(),
+    };
+    // All places are drawn: the next field's come after them.
+    let found = places.map(|raw| raw.map(text)).collect::<Vec<_>>();
+    found.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or_else(|| field.default.clone())
 }

@@ -35,29 +35,89 @@ pub struct MetaRef<'a> {
 pub fn metadata(bytes: &[u8]) -> Option<MetaRef<'_>> {
     let mut top = Members::of(bytes, 0)?;
     while let Some((name, value)) = top.next()? {
-        if name != "metadata" {
-            continue;
+        if name == "metadata" {
+            return metadata_at(bytes, value);
         }
-        let mut meta = MetaRef { range: value.clone(), ..MetaRef::default() };
-        let mut members = Members::of(bytes, value.start)?;
-        while let Some((name, value)) = members.next()? {
-            match &*name {
-                "name" => meta.name = text_at(bytes, value),
-                "namespace" => meta.namespace = text_at(bytes, value),
-                "uid" => meta.uid = text_at(bytes, value),
-                "deletionTimestamp" => meta.deletion_timestamp = text_at(bytes, value),
-                "annotations" => meta.annotations = Some(value),
-                "labels" => meta.labels = labels(bytes, value)?,
-                "resourceVersion" => {
-                    meta.resource_version = text_at(bytes, value.clone());
-                    meta.resource_version_range = Some(value);
-                }
-                _ => {}
-            }
-        }
-        return Some(meta);
     }
     None
+}
+
+fn metadata_at(bytes: &[u8], range: Range<usize>) -> Option<MetaRef<'_>> {
+    let mut meta = MetaRef { range: range.clone(), ..MetaRef::default() };
+    let mut members = Members::of(bytes, range.start)?;
+    while let Some((name, value)) = members.next()? {
+        match &*name {
+            "name" => meta.name = text_at(bytes, value),
+            "namespace" => meta.namespace = text_at(bytes, value),
+            "uid" => meta.uid = text_at(bytes, value),
+            "deletionTimestamp" => meta.deletion_timestamp = text_at(bytes, value),
+            "annotations" => meta.annotations = Some(value),
+            "labels" => meta.labels = labels(bytes, value)?,
+            "resourceVersion" => {
+                meta.resource_version = text_at(bytes, value.clone());
+                meta.resource_version_range = Some(value);
+            }
+            _ => {}
+        }
+    }
+    Some(meta)
+}
+
+/// The metadata of an object, and what [`field`] finds for each of these paths, in one pass over the text. Of a member
+/// that comes twice the first one counts.
+pub fn metadata_and_fields<'a, S: AsRef<str>>(
+    bytes: &'a [u8],
+    paths: &[&[S]],
+) -> Option<(MetaRef<'a>, Vec<Option<&'a [u8]>>)> {
+    let mut found: Vec<Option<Range<usize>>> = vec![None; paths.len()];
+    let mut meta = None;
+    // As many as can be had; the rest of the text need not be looked at.
+    let mut wanted: Vec<usize> = (0..paths.len()).filter(|i| !paths[*i].is_empty()).collect();
+    let mut top = Members::of(bytes, 0)?;
+    while meta.is_none() || !wanted.is_empty() {
+        let Some((name, value)) = top.next()? else { break };
+        if name == "metadata" && meta.is_none() {
+            meta = Some(metadata_at(bytes, value.clone())?);
+        }
+        let leads = |i: &usize| paths[*i][0].as_ref() == name;
+        if wanted.iter().any(leads) {
+            let below = wanted.extract_if(.., |i| leads(i)).collect();
+            find(bytes, value, paths, below, 1, &mut found);
+        }
+    }
+    let fields = found.into_iter().map(|range| bytes.get(range?)).collect();
+    Some((meta?, fields))
+}
+
+/// Looks below the value at `range` for those paths (`wanted`) of which `depth` steps lead here.
+fn find<S: AsRef<str>>(
+    bytes: &[u8],
+    range: Range<usize>,
+    paths: &[&[S]],
+    mut wanted: Vec<usize>,
+    depth: usize,
+    found: &mut [Option<Range<usize>>],
+) -> Option<()> {
+    wanted.retain(|i| {
+        let here = paths[*i].len() == depth;
+        if here {
+            found[*i] = Some(range.clone());
+        }
+        !here
+    });
+    if wanted.is_empty() {
+        return Some(());
+    }
+    let mut members = Members::of(bytes, range.start)?;
+    while !wanted.is_empty() {
+        let Some((name, value)) = members.next()? else { break };
+        let leads = |i: &usize| paths[*i][depth].as_ref() == name;
+        if wanted.iter().any(leads) {
+            let below = wanted.extract_if(.., |i| leads(i)).collect();
+            find(bytes, value, paths, below, depth + 1, found);
+        }
+    }
+    Some(())
 }
 
 fn labels(bytes: &[u8], range: Range<usize>) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
@@ -267,6 +327,21 @@ mod tests {
         ] {
             assert_eq!(field(POD.as_bytes(), path), want.map(str::as_bytes), "{path:?}");
         }
+        let paths: [&[&str]; 8] = [
+            &["spec", "nodeName"],
+            &["status", "phase"],
+            &["spec", "n"],
+            &["metadata", "name"],
+            &["spec", "containers", "name"],
+            &["spec", "containers"],
+            &["kind"],
+            &[],
+        ];
+        let (meta, found) = metadata_and_fields(POD.as_bytes(), &paths).expect("a pod");
+        assert_eq!(Some(meta), metadata(POD.as_bytes()));
+        for (path, found) in paths.iter().zip(found).take(7) {
+            assert_eq!(found, field(POD.as_bytes(), path), "{path:?}");
+        }
         assert_eq!(text(POD.as_bytes(), &["spec", "nodeName"]).as_deref(), Some("n1"));
         assert_eq!(text(POD.as_bytes(), &["spec", "n"]), None);
     }
@@ -307,6 +382,7 @@ mod tests {
             let cut = &POD.as_bytes()[..end];
             metadata(cut);
             field(cut, &["status", "phase"]);
+            metadata_and_fields(cut, &[&["status", "phase"][..], &["spec", "nodeName"]]);
         }
     }
 }
