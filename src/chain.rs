@@ -16,7 +16,7 @@ use generic_server::{
     openapi::{OpenApi, Published},
     outbound,
     pages::{Flagz, Profiles, Statusz, Verbosity},
-    pipeline::{Authentication, Cors, Pipeline},
+    pipeline::{Cors, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
     tasks::{Task, Tasks},
@@ -28,6 +28,7 @@ use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 use crate::{
     VERSION,
     config::{AuthorizationMode, Config},
+    identity,
     pki::Pki,
 };
 
@@ -61,7 +62,15 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
-    let core = kube_core::build(&backing, &authorizer, &network, extensions.server);
+    let core = kube_core::build(kube_core::Options {
+        backing: &backing,
+        authorizer: &authorizer,
+        delegate: extensions.server,
+        network: &network,
+        tokens: vec![Arc::new(identity::static_tokens(config)?)],
+        service_accounts: identity::service_accounts(config, pki)?,
+        address: identity::public_address(config, address),
+    });
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let settings = kube_core::admission::Settings {
         not_ready_toleration_seconds: config.admission.not_ready_toleration_seconds,
@@ -153,7 +162,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     index.set(&front);
     let pipeline = Pipeline {
         front,
-        authentication: authentication(config, pki)?,
+        authentication: identity::authentication(config, pki, core.tokens)?,
         authorizer,
         flows: config.requests.priority_and_fairness.then_some(core.flows),
         cors: cors(config)?,
@@ -331,39 +340,6 @@ fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.proxy_client;
     Ok(outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? })
-}
-
-fn authentication(config: &Config, pki: &Pki) -> Result<Authentication> {
-    let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let authorities = |path: &std::path::Path| {
-        auth::ClientCertificates::from_pem(&read(path)?).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
-    };
-    let tokens = match &config.authentication.token_file {
-        None => auth::StaticTokens::default(),
-        Some(path) => {
-            let text = String::from_utf8(read(path)?).with_context(|| path.display().to_string())?;
-            auth::StaticTokens::parse(&text).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?
-        }
-    };
-    let names = |names: &[String]| names.iter().map(|n| Str::from(n.as_str())).collect();
-    let header = &pki.request_header;
-    let request_header = auth::RequestHeader {
-        authorities: authorities(&header.client_ca)?,
-        options: auth::RequestHeaderOptions {
-            allowed_names: names(&header.allowed_names),
-            username_headers: names(&header.username_headers),
-            uid_headers: names(&header.uid_headers),
-            group_headers: names(&header.group_headers),
-            extra_prefixes: names(&header.extra_header_prefixes),
-        },
-    };
-    Ok(Authentication {
-        request_header: Some(request_header),
-        client_certificates: Some(Arc::new(authorities(&pki.client_ca)?)),
-        tokens,
-        loopback_token: Str::default(),
-        anonymous: config.authentication.anonymous,
-    })
 }
 
 /// system:masters first, then the modes in order. What is not built yet lets nobody in but to the public paths.

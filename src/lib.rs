@@ -4,6 +4,7 @@
 pub mod chain;
 pub mod config;
 mod flags;
+mod identity;
 mod logging;
 pub mod pki;
 mod run;

@@ -12,7 +12,7 @@ use machinery::{
         status::{Cause, Status},
     },
     patch::apply::{self, ApplyError, Versions},
-    schema::Schema,
+    schema::{Schema, builtin},
 };
 
 use crate::{
@@ -143,6 +143,22 @@ pub(crate) async fn track(write: &Write<'_>, registry: &Registry, old: Option<&V
 pub fn track_virtual(row: &Resource, options: &WriteOptions, new: &mut Value) {
     let alone = Siblings { rows: &[], answers: &[], asked: RefCell::default() };
     with_write(row, &alone, &options.field_manager, "", |w| apply::track_update(None, new, &row.schema, w));
+}
+
+/// Notes which fields a document came with that is posted to a subresource and is of another kind than the resource:
+/// (group, version, kind) of a built-in type.
+pub fn track_posted(kind: (&str, &str, &str), subresource: &str, options: &WriteOptions, document: &mut Value) {
+    let Some(schema) = builtin::schema_of(kind.0, kind.1, kind.2) else { return };
+    let now = Timestamp::now().text(TimeForm::Seconds);
+    let write = apply::Write {
+        manager: &options.field_manager,
+        subresource,
+        kind: &GroupVersionKind::new(kind.0, kind.1, kind.2),
+        now: &now,
+        reset: &apply::ResetFields::None,
+        versions: &apply::OneVersion,
+    };
+    apply::track_update(None, document, schema, &write);
 }
 
 /// A server-side apply.

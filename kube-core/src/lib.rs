@@ -33,11 +33,13 @@ mod resource;
 mod scheduling;
 mod storage;
 
+pub mod service_accounts;
+
 mod server;
 
 use generic_server::resource::Resource;
 
-pub use server::{KubeCore, build};
+pub use server::{KubeCore, Options, build};
 
 /// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.
 pub fn resources() -> Vec<Resource> {

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use generic_server::{
-    auth::Authorizer,
+    auth::{Authorizer, TokenAuthenticator, TokenAuthenticators},
     fairness::Flows,
     registry::{Backing, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
@@ -12,7 +12,28 @@ use generic_server::{
 };
 use machinery::Str;
 
-use crate::{admission, authentication, authorization, core, flowcontrol, namespaces, service_network};
+use crate::{
+    admission, authentication, authorization, core, flowcontrol, namespaces, service_network,
+    service_accounts::{self, Lookup, Verifier},
+};
+
+/// What the server is built of.
+pub struct Options<'a> {
+    /// Where its objects are kept, and who admits writes.
+    pub backing: &'a Backing,
+    /// Who may do what: reviews ask it.
+    pub authorizer: &'a Arc<dyn Authorizer>,
+    /// Whom requests go to that it does not claim.
+    pub delegate: Arc<GenericServer>,
+    /// Who knows bearer tokens, besides those of service accounts.
+    pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
+    /// How tokens of service accounts are made and checked.
+    pub service_accounts: service_accounts::Settings,
+    /// The addresses and ports of services.
+    pub network: &'a service_network::Settings,
+    /// Where clients reach this server: host and port.
+    pub address: Str,
+}
 
 /// The built server, and what others need of it.
 pub struct KubeCore {
@@ -22,27 +43,32 @@ pub struct KubeCore {
     pub table: Arc<ArcSwap<ResourceTable>>,
     /// The registries, by (group, plural).
     pub registries: HashMap<(Str, Str), Arc<Registry>>,
+    /// Who knows bearer tokens.
+    pub tokens: Arc<TokenAuthenticators>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
     /// The flow schemas, for the pipeline.
     pub flows: Arc<Flows>,
 }
 
-/// Builds the server; what it does not claim goes to `delegate`.
-pub fn build(
-    backing: &Backing,
-    authorizer: &Arc<dyn Authorizer>,
-    network: &service_network::Settings,
-    delegate: Arc<GenericServer>,
-) -> KubeCore {
-    let installed = install(crate::resources(), backing, |registries| {
-        let mut endpoints = core::endpoints(registries);
-        endpoints.extend(authentication::endpoints());
-        endpoints.extend(authorization::endpoints(authorizer));
+/// Builds the server.
+pub fn build(options: Options<'_>) -> KubeCore {
+    let mut tokens = TokenAuthenticators(options.tokens);
+    let mut known = Arc::default();
+    let settings = &options.service_accounts;
+    let installed = install(crate::resources(), options.backing, |registries| {
+        tokens.0.push(Arc::new(Verifier::new(settings.clone(), Lookup::new(registries))));
+        known = Arc::new(tokens);
+        let mut endpoints = core::endpoints(registries, settings);
+        endpoints.extend(authentication::endpoints(&known));
+        endpoints.extend(authorization::endpoints(options.authorizer));
         endpoints
     });
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
-    let server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(delegate).build();
+    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
+    for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
+        server = server.path(path, endpoint);
+    }
     let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let registry = |group: &'static str, plural: &'static str| {
         &installed.registries[&(Str::new_static(group), Str::new_static(plural))]
@@ -54,8 +80,8 @@ pub fn build(
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
     let flows = Arc::new(Flows::default());
     tasks.extend(flowcontrol::tasks(schemas, levels, &flows));
-    let (network, more) = service_network::build(network, backing, &installed.registries);
+    let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
     registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
-    KubeCore { server, table, registries: installed.registries, tasks, flows }
+    KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows }
 }

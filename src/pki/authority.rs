@@ -10,7 +10,7 @@ use std::{
 use generic_server::serve::CertificateFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData as _, SanType, date_time_ymd,
+    KeyUsagePurpose, PKCS_RSA_SHA256, PublicKeyData as _, RsaKeySize, SanType, date_time_ymd,
 };
 use x509_parser::{
     certificate::X509Certificate,
@@ -154,13 +154,17 @@ impl Authority {
 
 /// The key that signs service account tokens: made once, never renewed, for tokens outlive certificates.
 pub(super) fn service_account_key(folder: &Folder) -> Result<PathBuf, PkiError> {
-    if folder.read("sa.key")?.is_none() {
-        let pair = KeyPair::generate().map_err(|error| PkiError::new(&folder.path("sa.key"), error))?;
+    if folder.read(SERVICE_ACCOUNT_KEY)?.is_none() {
+        let made = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);
+        let pair = made.map_err(|error| PkiError::new(&folder.path(SERVICE_ACCOUNT_KEY), error))?;
         folder.write("sa.pub", &pair.public_key_pem())?;
-        folder.write("sa.key", &pair.serialize_pem())?;
+        folder.write(SERVICE_ACCOUNT_KEY, &pair.serialize_pem())?;
     }
-    Ok(folder.path("sa.key"))
+    Ok(folder.path(SERVICE_ACCOUNT_KEY))
 }
+
+/// The file of the key that signs service account tokens.
+pub(super) const SERVICE_ACCOUNT_KEY: &str = "sa.key";
 
 /// The common name of the first certificate in a file, empty without one; `None` when there is no certificate.
 pub(super) fn common_name(file: &std::path::Path) -> Option<String> {

@@ -27,7 +27,8 @@ pub struct Pki {
     pub proxy_client: CertificateFiles,
     /// What this server shows kubelets.
     pub kubelet_client: CertificateFiles,
-    /// Signs service account tokens; `None` when only keys to check them with were given.
+    /// Signs service account tokens; `None` when only keys to check them with were given. A key of our own is not there
+    /// before [`Pki::make_service_account_key`]: it takes longer than all the rest.
     pub service_account_signing_key: Option<PathBuf>,
     /// Check service account tokens (public keys, or private ones whose public half counts).
     pub service_account_keys: Vec<PathBuf>,
@@ -66,7 +67,7 @@ impl Pki {
         let request_header = config.authentication.request_header.clone().unwrap_or_else(|| {
             RequestHeader::usual(front_proxy_ca.certificate_path(), vec![FRONT_PROXY_CLIENT.to_owned()])
         });
-        let (service_account_signing_key, service_account_keys) = service_account_keys(config, &folder)?;
+        let (service_account_signing_key, service_account_keys) = service_account_keys(config, &folder);
         let client_ca = client_ca.unwrap_or_else(|| ca.certificate_path());
         Ok(Self {
             tls: TlsOptions {
@@ -88,6 +89,16 @@ impl Pki {
             admin,
             kubeconfig: config.data_dir.join("admin.kubeconfig"),
         })
+    }
+
+    /// Makes the key of our own that signs service account tokens, if there is none yet: RSA, which everybody who trusts
+    /// such tokens can check.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written.
+    pub fn make_service_account_key(config: &Config) -> Result<(), PkiError> {
+        let folder = Folder::open(&config.data_dir.join("pki"))?;
+        authority::service_account_key(&folder).map(|_| ())
     }
 
     /// Writes the admin's kubeconfig for a server that listens on this address. `None` when `--client-ca-file` names
@@ -139,15 +150,15 @@ fn serving_certificate(config: &Config, folder: &Folder, ca: &Authority) -> Resu
     }
 }
 
-fn service_account_keys(config: &Config, folder: &Folder) -> Result<(Option<PathBuf>, Vec<PathBuf>), PkiError> {
+fn service_account_keys(config: &Config, folder: &Folder) -> (Option<PathBuf>, Vec<PathBuf>) {
     let given = &config.authentication.service_accounts;
     let signing = match &given.signing_key {
         Some(key) => Some(key.clone()),
-        None if given.keys.is_empty() => Some(authority::service_account_key(folder)?),
+        None if given.keys.is_empty() => Some(folder.path(authority::SERVICE_ACCOUNT_KEY)),
         None => None,
     };
     let keys = if given.keys.is_empty() { signing.clone().into_iter().collect() } else { given.keys.clone() };
-    Ok((signing, keys))
+    (signing, keys)
 }
 
 /// The host's name, where the system tells it and it can be in a certificate.

@@ -43,6 +43,7 @@ fn everything_is_made_once_for_the_owner_alone_and_reused() {
     let data = folder.path().join("data");
     let config = config(&data, &[]);
     let pki = Pki::ensure(&config).expect("is made");
+    Pki::make_service_account_key(&config).expect("is made");
     let kubeconfig =
         pki.write_kubeconfig(config.serving.bind.address, 6443).expect("is written").expect("there is one");
     assert!(kubeconfig.is_absolute());
@@ -58,6 +59,7 @@ fn everything_is_made_once_for_the_owner_alone_and_reused() {
     }
 
     let pki = Pki::ensure(&config).expect("is found");
+    Pki::make_service_account_key(&config).expect("is found");
     pki.write_kubeconfig(config.serving.bind.address, 6443).expect("is written");
     assert!(files(&data) == first, "a second start changes nothing");
 }

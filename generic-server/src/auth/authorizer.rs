@@ -33,6 +33,69 @@ pub enum Decision {
 pub trait Authorizer: Send + Sync {
     /// The decision.
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision;
+
+    /// What a user may do in a namespace, as far as it can be told as a list.
+    async fn rules_of(&self, user: &User, namespace: &str) -> UserRules;
+}
+
+/// What a user may do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UserRules {
+    /// With resources.
+    pub resource: Vec<ResourceRule>,
+    /// With other paths.
+    pub non_resource: Vec<NonResourceRule>,
+    /// Whether there may be more.
+    pub incomplete: bool,
+    /// What went wrong while they were gathered.
+    pub errors: Vec<String>,
+}
+
+/// Verbs on resources. `*` stands for all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResourceRule {
+    /// The verbs.
+    pub verbs: Vec<Str>,
+    /// The API groups.
+    pub api_groups: Vec<Str>,
+    /// The resources, `resource/subresource` among them.
+    pub resources: Vec<Str>,
+    /// The objects' names; none: all.
+    pub resource_names: Vec<Str>,
+}
+
+/// Verbs on paths that are no resources. A `*` at the end stands for all that starts so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NonResourceRule {
+    /// The verbs.
+    pub verbs: Vec<Str>,
+    /// The paths.
+    pub urls: Vec<Str>,
+}
+
+impl UserRules {
+    /// Everything.
+    pub fn everything() -> Self {
+        let all = || vec![Str::new_static("*")];
+        UserRules {
+            resource: vec![ResourceRule {
+                verbs: all(),
+                api_groups: all(),
+                resources: all(),
+                resource_names: Vec::new(),
+            }],
+            non_resource: vec![NonResourceRule { verbs: all(), urls: all() }],
+            ..UserRules::default()
+        }
+    }
+
+    /// Adds what another authoriser says.
+    pub fn extend(&mut self, more: UserRules) {
+        self.resource.extend(more.resource);
+        self.non_resource.extend(more.non_resource);
+        self.incomplete |= more.incomplete;
+        self.errors.extend(more.errors);
+    }
 }
 
 /// The modes that need nothing but the request.
@@ -68,6 +131,24 @@ impl Authorizer for Mode {
             }
         }
     }
+
+    async fn rules_of(&self, user: &User, _namespace: &str) -> UserRules {
+        match self {
+            Mode::AlwaysAllow => UserRules::everything(),
+            Mode::AlwaysDeny => UserRules::default(),
+            Mode::PublicPathsOnly => {
+                let mut paths = vec![PUBLIC.as_slice()];
+                if user.in_group("system:authenticated") {
+                    paths.push(&DISCOVERY);
+                }
+                let rule = |urls: &[&'static str]| NonResourceRule {
+                    verbs: vec!["get".into()],
+                    urls: urls.iter().copied().map(Str::new_static).collect(),
+                };
+                UserRules { non_resource: paths.into_iter().map(rule).collect(), ..UserRules::default() }
+            }
+        }
+    }
 }
 
 /// A pattern is a path, or ends in `*` and stands for all that start so.
@@ -93,6 +174,14 @@ impl Authorizer for SystemMasters {
             }
         }
         Decision::NoOpinion(reasons.join("\n").into())
+    }
+
+    async fn rules_of(&self, user: &User, namespace: &str) -> UserRules {
+        let mut rules = UserRules::default();
+        for authorizer in &self.0 {
+            rules.extend(authorizer.rules_of(user, namespace).await);
+        }
+        rules
     }
 }
 

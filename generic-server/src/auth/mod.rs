@@ -2,10 +2,12 @@
 
 mod authorizer;
 mod certificate;
+mod token;
 mod tokens;
 mod user;
 
-pub use authorizer::{Attributes, Authorizer, Decision, Mode, SystemMasters};
+pub use authorizer::{Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules};
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
+pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
 pub use tokens::StaticTokens;
 pub use user::User;

@@ -2,17 +2,21 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use async_trait::async_trait;
 use machinery::Str;
 
-use super::User;
+use super::{TokenAuthenticator, TokenOwner, User};
 
 /// Static bearer tokens. Read once; the file's columns are token, user name, uid, and optionally a quoted list of groups.
 #[derive(Debug, Default)]
-pub struct StaticTokens(HashMap<Str, Arc<User>>);
+pub struct StaticTokens {
+    tokens: HashMap<Str, Arc<User>>,
+    audiences: Arc<[Str]>,
+}
 
 impl StaticTokens {
-    /// Reads the file's text. The error names the line.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the file's text; the error names the line. `audiences` are the server's: such tokens are for them all.
+    pub fn parse(text: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
         let mut tokens = HashMap::new();
         for (number, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
@@ -38,12 +42,26 @@ impl StaticTokens {
             };
             tokens.insert(Str::from(token.as_str()), Arc::new(user.authenticated()));
         }
-        Ok(StaticTokens(tokens))
+        Ok(StaticTokens { tokens, audiences })
     }
 
     /// The owner of a token.
-    pub fn authenticate(&self, token: &str) -> Option<Arc<User>> {
-        self.0.get(token).cloned()
+    fn owner(&self, token: &str) -> Option<Arc<User>> {
+        self.tokens.get(token).cloned()
+    }
+}
+
+#[async_trait]
+impl TokenAuthenticator for StaticTokens {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+        let Some(user) = self.owner(token) else { return Ok(None) };
+        let audiences: Arc<[Str]> = match audiences {
+            None => self.audiences.clone(),
+            Some(asked) => asked.iter().filter(|a| self.audiences.contains(a)).cloned().collect(),
+        };
+        // A server without audiences of its own does not look at them.
+        let good = !audiences.is_empty() || self.audiences.is_empty();
+        Ok(good.then_some(TokenOwner { user, audiences }))
     }
 }
 
@@ -72,13 +90,16 @@ mod tests {
 
     #[test]
     fn tokens_carry_users_and_groups() {
-        let tokens = StaticTokens::parse("admintoken,admin,1,\"system:masters\"\nalicetoken,alice,1001,\"dev,qa\"\n")
-            .expect("valid");
-        let alice = tokens.authenticate("alicetoken").expect("known");
+        let tokens = StaticTokens::parse(
+            "admintoken,admin,1,\"system:masters\"\nalicetoken,alice,1001,\"dev,qa\"\n",
+            Arc::default(),
+        )
+        .expect("valid");
+        let alice = tokens.owner("alicetoken").expect("known");
         assert_eq!((alice.name.as_str(), alice.uid.as_str()), ("alice", "1001"));
         assert_eq!(alice.groups, ["dev", "qa", "system:authenticated"]);
-        assert!(tokens.authenticate("nosuch").is_none());
-        assert!(StaticTokens::parse("a,b").is_err());
-        assert!(StaticTokens::parse("a,b,c,\"d").is_err());
+        assert!(tokens.owner("nosuch").is_none());
+        assert!(StaticTokens::parse("a,b", Arc::default()).is_err());
+        assert!(StaticTokens::parse("a,b,c,\"d", Arc::default()).is_err());
     }
 }

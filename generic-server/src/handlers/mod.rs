@@ -132,6 +132,10 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         return Err(Status::path_not_found());
     }
     let verbs = if info.subresource.is_empty() {
+        let of_objects = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+        if !info.name.is_empty() && !collection && !of_objects.iter().any(|verb| row.verbs.contains(*verb)) {
+            return Err(Status::path_not_found()); // what is only made has no objects to name
+        }
         row.verbs
     } else {
         let Some(subresource) = row.subresource(&info.subresource) else { return Err(Status::path_not_found()) };

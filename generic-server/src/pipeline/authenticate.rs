@@ -3,22 +3,14 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use http::header::AUTHORIZATION;
 use machinery::{Str, meta::status::Status};
 
 use crate::{
-    auth::{ClientCertificates, RequestHeader, StaticTokens, User},
+    auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User},
     request::Request,
     serve::Peer,
 };
-
-/// Knows bearer tokens of one kind.
-#[async_trait]
-pub trait TokenAuthenticator: Send + Sync {
-    /// The token's owner; `None` if this is no token of the kind.
-    async fn authenticate(&self, token: &str) -> Result<Option<Arc<User>>, String>;
-}
 
 /// How requests are authenticated.
 pub struct Authentication {
@@ -26,8 +18,8 @@ pub struct Authentication {
     pub request_header: Option<RequestHeader>,
     /// Client certificates.
     pub client_certificates: Option<Arc<ClientCertificates>>,
-    /// `--token-auth-file`
-    pub tokens: StaticTokens,
+    /// Bearer tokens.
+    pub tokens: Arc<TokenAuthenticators>,
     /// The server's own token, for its own clients.
     pub loopback_token: Str,
     /// Whether strangers are let through as system:anonymous.
@@ -36,10 +28,10 @@ pub struct Authentication {
 
 impl Authentication {
     /// Finds the user, or refuses the request. Credentials do not go further than this step.
-    pub(super) fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
+    pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
         let peer = request.extensions.get::<Peer>().cloned();
         let chain = peer.as_ref().map_or(&[][..], |peer| &peer.certificates);
-        let found = self.find(request, chain);
+        let found = self.find(request, chain).await;
         request.headers.remove(AUTHORIZATION);
         match found {
             Ok(Some(user)) => {
@@ -55,7 +47,7 @@ impl Authentication {
         }
     }
 
-    fn find(
+    async fn find(
         &self,
         request: &mut Request,
         chain: &[rustls_pki_types::CertificateDer<'static>],
@@ -78,9 +70,9 @@ impl Authentication {
             if !self.loopback_token.is_empty() && constant_time_eq(token.as_bytes(), self.loopback_token.as_bytes()) {
                 return Ok(Some(Arc::new(User::loopback())));
             }
-            match self.tokens.authenticate(token) {
-                Some(user) => return Ok(Some(user)),
-                None => objection = Some("invalid bearer token".to_owned()),
+            match self.tokens.owner(token, None).await {
+                Ok(owner) => return Ok(Some(owner.user)),
+                Err(why) => objection = Some(why),
             }
         }
         objection.map_or(Ok(None), Err)

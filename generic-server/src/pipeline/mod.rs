@@ -132,7 +132,7 @@ impl Pipeline {
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
-        self.authentication.authenticate(&mut request)?;
+        self.authentication.authenticate(&mut request).await?;
         impersonate::impersonate(&*self.authorizer, &mut request).await?;
         if let Some(found) = self.flow_of(&request) {
             flow.get_or_init(|| found);

@@ -1,12 +1,14 @@
 //! The group authentication.k8s.io: who a request is from.
 
 mod reviews;
+mod token_review;
 
 use std::sync::Arc;
 
-use generic_server::{registry::Endpoints, resource::Resource};
+use generic_server::{auth::TokenAuthenticators, registry::Endpoints, resource::Resource};
 
 use reviews::SelfReview;
+use token_review::TokenReview;
 
 use crate::row::{GroupVersion, Row};
 
@@ -21,10 +23,15 @@ pub(crate) fn resources() -> Vec<Resource> {
 }
 
 /// Who serves the reviews.
-pub(crate) fn endpoints() -> Endpoints {
+pub(crate) fn endpoints(tokens: &Arc<TokenAuthenticators>) -> Endpoints {
     let mut endpoints = Endpoints::new();
-    for row in resources().into_iter().filter(|row| row.plural == "selfsubjectreviews") {
-        endpoints.insert((row.group.clone(), row.plural.clone()), Arc::new(SelfReview { row }));
+    for row in resources() {
+        let key = (row.group.clone(), row.plural.clone());
+        if row.plural == "tokenreviews" {
+            endpoints.insert(key, Arc::new(TokenReview { row, tokens: tokens.clone() }));
+        } else {
+            endpoints.insert(key, Arc::new(SelfReview { row }));
+        }
     }
     endpoints
 }

@@ -1,6 +1,8 @@
 //! The group authorization.k8s.io: what somebody may do.
 
 mod reviews;
+mod rules_review;
+mod validation;
 
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use generic_server::{auth::Authorizer, registry::Endpoints, resource::Resource};
 use machinery::Str;
 
 use reviews::{AccessReview, Subject};
+use rules_review::RulesReview;
 
 use crate::row::{GroupVersion, Row};
 
@@ -39,6 +42,8 @@ pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>) -> Endpoints {
         let key: (Str, Str) = (row.group.clone(), row.plural.clone());
         if let Some(subject) = subject(&row.plural) {
             endpoints.insert(key, Arc::new(AccessReview { row, subject, authorizer: authorizer.clone() }));
+        } else {
+            endpoints.insert(key, Arc::new(RulesReview { row, authorizer: authorizer.clone() }));
         }
     }
     endpoints

@@ -22,9 +22,12 @@ use generic_server::{
 use http::StatusCode;
 use machinery::{
     Str, Value,
-    meta::{FieldError, GroupKind, status::Status},
+    meta::{GroupKind, status::Status},
     object,
 };
+
+use super::validation::{strings, validate};
+use crate::validation::Errors;
 
 /// The kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +60,10 @@ impl Endpoint for AccessReview {
             review.set(&["metadata", "namespace"], &request.info.namespace);
         }
         fields::track_virtual(row, &options, &mut review);
-        let errors = self.validate(&review, &request.info.namespace);
-        if !errors.is_empty() {
-            return Err(Status::invalid(&GroupKind::new(row.group.clone(), ""), "", errors));
+        let mut errors = Errors::default();
+        validate(&review, self.subject, &request.info.namespace, &mut errors);
+        if errors.len() > 0 {
+            return Err(Status::invalid(&GroupKind::new(row.group.clone(), ""), "", errors.into_vec()));
         }
         let user = match self.subject {
             Subject::Oneself => (*request.user).clone(),
@@ -75,49 +79,6 @@ impl Endpoint for AccessReview {
         review.set(&["status"], status);
         Ok(respond::add_warnings(respond::document(StatusCode::CREATED, &review, accepted), &warnings))
     }
-}
-
-impl AccessReview {
-    fn validate(&self, review: &Value, namespace: &str) -> Vec<FieldError> {
-        let spec = review.get("spec").cloned().unwrap_or_default();
-        let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
-        let mut errors = Vec::new();
-        match (resource, other) {
-            (Some(_), Some(other)) => {
-                let text = |key: &str| other.str_at(&[key]).unwrap_or("").to_owned();
-                let shown = object! { "Path" => text("path"), "Verb" => text("verb") };
-                let detail = "cannot be specified in combination with resourceAttributes";
-                errors.push(FieldError::invalid("spec.nonResourceAttributes", shown, detail));
-            }
-            (None, None) => {
-                let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-                errors.push(FieldError::invalid("spec.resourceAttributes", Value::Null, detail));
-            }
-            _ => {}
-        }
-        let groups = spec.get("groups").and_then(Value::as_array).unwrap_or_default();
-        let nobody = spec.str_at(&["user"]).unwrap_or("").is_empty() && groups.is_empty();
-        if self.subject != Subject::Oneself && nobody {
-            let detail = "at least one of user or group must be specified";
-            errors.push(FieldError::invalid("spec.user", "", detail));
-        }
-        if self.subject == Subject::InNamespace {
-            let asked = spec.str_at(&["resourceAttributes", "namespace"]).unwrap_or("");
-            if resource.is_some() && asked != namespace {
-                let detail = "must match metadata.namespace";
-                errors.push(FieldError::invalid("spec.resourceAttributes.namespace", asked, detail));
-            }
-            if other.is_some() {
-                let detail = "disallowed on this kind of request";
-                errors.push(FieldError::invalid("spec.nonResourceAttributes", Value::Null, detail));
-            }
-        }
-        errors
-    }
-}
-
-fn strings(value: Option<&Value>) -> Vec<Str> {
-    value.and_then(Value::as_array).unwrap_or_default().iter().filter_map(Value::as_shared_str).cloned().collect()
 }
 
 /// Whom a review is about.

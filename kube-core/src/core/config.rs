@@ -24,7 +24,8 @@ pub(super) const SECRETS: Rules =
     Rules::PLAIN.defaults(secret).validate(secret_is_valid).validate_update(secret_update).warn(secret_warnings);
 
 /// The rules of service accounts.
-pub(super) const SERVICE_ACCOUNTS: Rules = Rules { create, update, ..Rules::PLAIN.returns_deleted() };
+pub(super) const SERVICE_ACCOUNTS: Rules =
+    Rules { create, update, warn: warn_of_mountable_secrets, ..Rules::PLAIN.returns_deleted() };
 
 /// How many bytes of data an object may hold.
 const MAX_DATA: usize = 1024 * 1024;
@@ -50,6 +51,18 @@ fn create(_cx: &WriteContext<'_>, account: &mut Value) {
 
 fn update(cx: &WriteContext<'_>, new: &mut Value, _old: &Value) {
     create(cx, new);
+}
+
+/// The annotation that restricts the secrets of an account's pods has had its day.
+fn warn_of_mountable_secrets(account: &Value, old: Option<&Value>) -> Vec<String> {
+    const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+    let has = |account: &Value| account.at(&["metadata", "annotations", ENFORCE]).is_some();
+    if !has(account) || old.is_some_and(has) {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.annotations[{ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
+    )]
 }
 
 fn config_map(_cx: &WriteContext<'_>, map: &Field<'_>, errors: &mut Errors) {

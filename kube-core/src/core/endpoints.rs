@@ -9,17 +9,20 @@ use generic_server::{
 use machinery::Str;
 
 use super::pods;
+use crate::service_accounts::{Lookup, Settings, TokenRequests};
 
 /// The group's endpoints.
-pub(crate) fn endpoints(registries: &HashMap<(Str, Str), Arc<Registry>>) -> Endpoints {
+pub(crate) fn endpoints(registries: &HashMap<(Str, Str), Arc<Registry>>, tokens: &Settings) -> Endpoints {
     let registry = |group: &'static str, plural: &'static str| {
         registries[&(Str::new_static(group), Str::new_static(plural))].clone()
     };
     let pods = registry("", "pods");
     let bindings = super::resources().into_iter().find(|row| row.plural == "bindings").expect("the group has the row");
-    let table: [(&'static str, Arc<dyn Endpoint>); 3] = [
+    let tokens = TokenRequests { settings: tokens.clone(), lookup: Lookup::new(registries) };
+    let table: [(&'static str, Arc<dyn Endpoint>); 4] = [
         ("bindings", Arc::new(pods::Binding { row: bindings, pods: pods.clone() })),
         ("pods/binding", Arc::new(pods::Binding { row: (*pods.row).clone(), pods: pods.clone() })),
+        ("serviceaccounts/token", Arc::new(tokens)),
         (
             "pods/eviction",
             Arc::new(pods::Eviction { pods: pods.clone(), budgets: registry("policy", "poddisruptionbudgets") }),

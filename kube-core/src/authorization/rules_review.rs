@@ -1,0 +1,85 @@
+//! `selfsubjectrulesreviews`: what one may do in a namespace, as far as the authorisers can tell without being asked.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use generic_server::{
+    auth::{Authorizer, UserRules},
+    handlers::{
+        options::{WriteKind, WriteOptions},
+        read_object,
+    },
+    negotiate::Offer,
+    pipeline::respond::{self, Response},
+    request::Request,
+    resource::Resource,
+    server::Endpoint,
+};
+use http::StatusCode;
+use machinery::{Str, Value, meta::status::Status, object};
+
+/// `selfsubjectrulesreviews`
+pub(super) struct RulesReview {
+    pub(super) row: Resource,
+    pub(super) authorizer: Arc<dyn Authorizer>,
+}
+
+#[async_trait]
+impl Endpoint for RulesReview {
+    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
+        let row = &self.row;
+        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let options = WriteOptions::read(&request, WriteKind::Create)?;
+        let mut warnings = Vec::new();
+        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+        let review = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
+        let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
+        if namespace.is_empty() {
+            return Err(Status::bad_request("no namespace on request"));
+        }
+        let rules = self.authorizer.rules_of(&request.user, namespace).await;
+        let answer = object! {
+            "kind" => &row.kind, "apiVersion" => row.api_version(), "metadata" => Value::object(),
+            "spec" => Value::object(), "status" => status(&rules),
+        };
+        Ok(respond::add_warnings(respond::document(StatusCode::CREATED, &answer, accepted), &warnings))
+    }
+}
+
+fn status(rules: &UserRules) -> Value {
+    let resource: Vec<Value> = rules
+        .resource
+        .iter()
+        .map(|rule| {
+            let parts = [
+                ("verbs", &rule.verbs),
+                ("apiGroups", &rule.api_groups),
+                ("resources", &rule.resources),
+                ("resourceNames", &rule.resource_names),
+            ];
+            listed(&parts)
+        })
+        .collect();
+    let other: Vec<Value> = rules
+        .non_resource
+        .iter()
+        .map(|rule| listed(&[("verbs", &rule.verbs), ("nonResourceURLs", &rule.urls)]))
+        .collect();
+    let mut status =
+        object! { "resourceRules" => resource, "nonResourceRules" => other, "incomplete" => rules.incomplete };
+    if !rules.errors.is_empty() {
+        status.set(&["evaluationError"], rules.errors.join(", "));
+    }
+    status
+}
+
+/// The lists that are not empty; there are always verbs.
+fn listed(parts: &[(&str, &Vec<Str>)]) -> Value {
+    let mut rule = Value::object();
+    for (key, list) in parts {
+        if !list.is_empty() || *key == "verbs" {
+            rule.set(&[key], (*list).clone());
+        }
+    }
+    rule
+}

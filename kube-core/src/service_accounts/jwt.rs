@@ -1,0 +1,94 @@
+//! JSON Web Tokens in their compact form (RFC 7519, RFC 7515): three parts, each in base64.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use machinery::{Value, codec::json, object};
+
+use super::keys::{Keys, Signer};
+
+/// The longest token that is looked at, in bytes.
+const MAX_LEN: usize = 32 * 1024;
+
+/// A token, taken apart. Nothing in it is true before [`Token::is_signed_by`] says so.
+pub(super) struct Token<'a> {
+    /// The part that is signed.
+    message: &'a str,
+    signature: Vec<u8>,
+    header: Value,
+    /// The claims.
+    pub(super) claims: Value,
+}
+
+impl<'a> Token<'a> {
+    /// Takes a token apart; `None` if the text is no token.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        if text.len() > MAX_LEN {
+            return None;
+        }
+        let (message, signature) = text.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
+        let object = |part: &str| {
+            let bytes = BASE64.decode(part).ok()?;
+            json::decode(&bytes).ok().filter(|value| value.as_object().is_some())
+        };
+        Some(Token {
+            message,
+            signature: BASE64.decode(signature).ok()?,
+            header: object(header)?,
+            claims: object(claims)?,
+        })
+    }
+
+    /// Whether one of the keys signed the token.
+    pub(super) fn is_signed_by(&self, keys: &Keys) -> bool {
+        let text = |key: &str| self.header.str_at(&[key]).unwrap_or_default();
+        // An extension that must be understood is not (RFC 7515, 4.1.11).
+        self.header.get("crit").is_none()
+            && keys
+                .candidates(text("kid"))
+                .any(|key| key.verifies(text("alg"), self.message.as_bytes(), &self.signature))
+    }
+}
+
+/// Signs claims.
+///
+/// # Errors
+/// If the key cannot sign.
+pub(super) fn sign(signer: &Signer, claims: &Value) -> Result<String, &'static str> {
+    let header = object! { "alg" => signer.algorithm, "kid" => &signer.id };
+    let mut token = format!("{}.{}", BASE64.encode(json::encode(&header)), BASE64.encode(json::encode(claims)));
+    let signature = signer.sign(token.as_bytes())?;
+    token.push('.');
+    BASE64.encode_string(signature, &mut token);
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service_accounts::keys::tests::made;
+
+    #[test]
+    fn a_token_is_good_only_as_it_was_signed() {
+        let keys = made(&rcgen::PKCS_ECDSA_P256_SHA256);
+        let text = sign(keys.signer().expect("a signer"), &object! { "sub" => "me" }).expect("signed");
+        let token = Token::parse(&text).expect("a token");
+        assert_eq!(token.claims.str_at(&["sub"]), Some("me"));
+        assert!(token.is_signed_by(&keys));
+        assert!(!token.is_signed_by(&made(&rcgen::PKCS_ECDSA_P256_SHA256)), "by another key");
+
+        let parts: Vec<&str> = text.split('.').collect();
+        let forged = BASE64.encode(br#"{"sub":"root"}"#);
+        let changed = format!("{}.{forged}.{}", parts[0], parts[2]);
+        assert!(!Token::parse(&changed).expect("a token").is_signed_by(&keys));
+        let unsigned = format!("{}.{}.", BASE64.encode(br#"{"alg":"none"}"#), parts[1]);
+        assert!(!Token::parse(&unsigned).expect("a token").is_signed_by(&keys));
+    }
+
+    #[test]
+    fn what_is_no_token_is_none() {
+        for text in ["", "a.b", "a.b.c", "....", "e30.W10.", "e30.e30", &"e30.".repeat(20_000)] {
+            assert!(Token::parse(text).is_none(), "{text:.20}");
+        }
+        assert!(Token::parse("e30.e30.").is_some());
+    }
+}

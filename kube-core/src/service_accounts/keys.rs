@@ -1,0 +1,320 @@
+//! The keys of tokens: one signs, all of them check.
+//!
+//! Signatures are made and checked by aws-lc-rs, which serves TLS here already. What a JWT library would add is a parser
+//! of three fields and a model of claims, and would leave out P-521 keys, which clusters may have.
+
+use std::{fmt, path::Path};
+
+use aws_lc_rs::{
+    digest,
+    encoding::{AsDer, PublicKeyX509Der},
+    rand::SystemRandom,
+    signature::{
+        self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, ParsedPublicKey, RsaKeyPair, VerificationAlgorithm,
+    },
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use machinery::{Str, Value, object};
+use rustls_pki_types::pem::{PemObject as _, SectionKind};
+use x509_parser::{
+    certificate::X509Certificate, prelude::FromDer as _, public_key::PublicKey as X509Key, x509::SubjectPublicKeyInfo,
+};
+
+/// Why a key cannot be used; says which file it is from.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {why}")]
+pub struct KeyError {
+    file: String,
+    why: String,
+}
+
+impl KeyError {
+    fn new(file: &Path, why: impl fmt::Display) -> Self {
+        KeyError { file: file.display().to_string(), why: why.to_string() }
+    }
+}
+
+/// The keys of a server.
+pub struct Keys {
+    signing: Option<Signer>,
+    checking: Vec<PublicKey>,
+}
+
+impl Keys {
+    /// Reads keys: the one that signs, if there is one, and those that check.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that holds no key, or one of a kind that tokens are not signed with.
+    pub fn read(signing: Option<&Path>, checking: &[impl AsRef<Path>]) -> Result<Self, KeyError> {
+        let text = |file: &Path| std::fs::read(file).map_err(|e| KeyError::new(file, e));
+        let signing = match signing {
+            Some(file) => Some(Signer::of_pem(&text(file)?).map_err(|why| KeyError::new(file, why))?),
+            None => None,
+        };
+        let mut keys = Keys { signing, checking: Vec::new() };
+        for file in checking.iter().map(AsRef::as_ref) {
+            let found = public_keys(&text(file)?).map_err(|why| KeyError::new(file, why))?;
+            if found.is_empty() {
+                return Err(KeyError::new(file, "data does not contain any valid RSA or ECDSA public keys"));
+            }
+            for key in found {
+                if keys.checking.iter().all(|known| known.id != key.id) {
+                    keys.checking.push(key);
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The key that signs.
+    pub(super) fn signer(&self) -> Option<&Signer> {
+        self.signing.as_ref()
+    }
+
+    /// The keys that may have signed a token: the one that it names, or else all.
+    pub(super) fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a PublicKey> {
+        let named = self.checking.iter().any(|key| key.id == id);
+        self.checking.iter().filter(move |key| !named || key.id == id)
+    }
+
+    /// The signature algorithms in use, each once.
+    pub(super) fn algorithms(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.checking.iter().map(|key| key.algorithm.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The public keys as a JSON Web Key Set (RFC 7517).
+    pub(super) fn jwks(&self) -> Value {
+        object! { "keys" => self.checking.iter().map(PublicKey::jwk).collect::<Vec<_>>() }
+    }
+}
+
+/// A signature algorithm (RFC 7518, 3.1).
+struct Algorithm {
+    name: &'static str,
+    verification: &'static dyn VerificationAlgorithm,
+    /// For elliptic curves: its name, and how keys sign on it.
+    curve: Option<(&'static str, &'static EcdsaSigningAlgorithm)>,
+}
+
+static RS256: Algorithm =
+    Algorithm { name: "RS256", verification: &signature::RSA_PKCS1_2048_8192_SHA256, curve: None };
+static ES256: Algorithm = Algorithm {
+    name: "ES256",
+    verification: &signature::ECDSA_P256_SHA256_FIXED,
+    curve: Some(("P-256", &signature::ECDSA_P256_SHA256_FIXED_SIGNING)),
+};
+static ES384: Algorithm = Algorithm {
+    name: "ES384",
+    verification: &signature::ECDSA_P384_SHA384_FIXED,
+    curve: Some(("P-384", &signature::ECDSA_P384_SHA384_FIXED_SIGNING)),
+};
+static ES512: Algorithm = Algorithm {
+    name: "ES512",
+    verification: &signature::ECDSA_P521_SHA512_FIXED,
+    curve: Some(("P-521", &signature::ECDSA_P521_SHA512_FIXED_SIGNING)),
+};
+
+/// A key that checks signatures, of one algorithm alone: what a token says of its algorithm only has to agree.
+pub(super) struct PublicKey {
+    pub(super) id: Str,
+    algorithm: &'static Algorithm,
+    key: ParsedPublicKey,
+    /// The parameters of the JSON Web Key.
+    parameters: Vec<(&'static str, String)>,
+}
+
+impl PublicKey {
+    /// From a SubjectPublicKeyInfo (RFC 5280).
+    fn of_der(der: &[u8]) -> Result<Self, String> {
+        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|e| e.to_string())?;
+        let number = |bytes: &[u8]| BASE64.encode(bytes.iter().position(|b| *b != 0).map_or(bytes, |i| &bytes[i..]));
+        let (algorithm, parameters) = match info.parsed().map_err(|e| e.to_string())? {
+            X509Key::RSA(key) => {
+                (&RS256, vec![("kty", "RSA".to_owned()), ("n", number(key.modulus)), ("e", number(key.exponent))])
+            }
+            X509Key::EC(point) => {
+                let algorithm = match point.key_size() {
+                    256 => &ES256,
+                    384 => &ES384,
+                    // 521 bits do not fill their bytes.
+                    521..=528 => &ES512,
+                    bits => return Err(format!("a curve of {bits} bits is not supported")),
+                };
+                let coordinates = point.data().get(1..).unwrap_or_default();
+                let (x, y) = coordinates.split_at(coordinates.len() / 2);
+                let curve = algorithm.curve.map_or("", |(name, _)| name);
+                let text = |bytes: &[u8]| BASE64.encode(bytes);
+                (algorithm, vec![("kty", "EC".to_owned()), ("crv", curve.to_owned()), ("x", text(x)), ("y", text(y))])
+            }
+            _ => return Err("neither an RSA nor an ECDSA key".to_owned()),
+        };
+        let key = ParsedPublicKey::new(algorithm.verification, der).map_err(|e| e.to_string())?;
+        Ok(PublicKey { id: key_id(der), algorithm, key, parameters })
+    }
+
+    /// Whether the key signed `message`. `algorithm` is what the token says of itself.
+    pub(super) fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
+        algorithm == self.algorithm.name && self.key.verify_sig(message, signature).is_ok()
+    }
+
+    fn jwk(&self) -> Value {
+        let mut jwk = object! { "use" => "sig", "kid" => &self.id, "alg" => self.algorithm.name };
+        for (name, value) in &self.parameters {
+            jwk.set(&[name], value.as_str());
+        }
+        jwk
+    }
+}
+
+/// The name of a key: the hash of its public half.
+fn key_id(der: &[u8]) -> Str {
+    BASE64.encode(digest::digest(&digest::SHA256, der)).into()
+}
+
+/// A key that signs.
+pub(super) struct Signer {
+    pub(super) id: Str,
+    pub(super) algorithm: &'static str,
+    key: PrivateKey,
+}
+
+enum PrivateKey {
+    Rsa(RsaKeyPair),
+    Ecdsa(EcdsaKeyPair),
+}
+
+impl Signer {
+    fn of_pem(pem: &[u8]) -> Result<Self, String> {
+        let section = sections(pem)?.into_iter().find_map(|(kind, der)| private_key(kind, &der));
+        let (key, algorithm) = section.ok_or("data does not contain a valid RSA or ECDSA private key")?;
+        let id = key_id(&key.public_der()?);
+        Ok(Signer { id, algorithm: algorithm.name, key })
+    }
+
+    /// Signs a message.
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, &'static str> {
+        let random = SystemRandom::new();
+        let failed = "the token cannot be signed";
+        match &self.key {
+            PrivateKey::Rsa(key) => {
+                let mut signature = vec![0; key.public_modulus_len()];
+                key.sign(&signature::RSA_PKCS1_SHA256, &random, message, &mut signature).map_err(|_| failed)?;
+                Ok(signature)
+            }
+            PrivateKey::Ecdsa(key) => {
+                key.sign(&random, message).map(|signature| signature.as_ref().to_vec()).map_err(|_| failed)
+            }
+        }
+    }
+}
+
+impl PrivateKey {
+    /// The public half, as a SubjectPublicKeyInfo.
+    fn public_der(&self) -> Result<Vec<u8>, String> {
+        let der = match self {
+            PrivateKey::Rsa(key) => {
+                AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()).map(|der| der.as_ref().to_vec())
+            }
+            PrivateKey::Ecdsa(key) => {
+                AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()).map(|der| der.as_ref().to_vec())
+            }
+        };
+        der.map_err(|_| "the key has no public half".to_owned())
+    }
+}
+
+fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
+    <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|e| e.to_string())
+}
+
+fn private_key(kind: SectionKind, der: &[u8]) -> Option<(PrivateKey, &'static Algorithm)> {
+    let rsa = match kind {
+        SectionKind::RsaPrivateKey => RsaKeyPair::from_der(der).ok(),
+        SectionKind::PrivateKey => RsaKeyPair::from_pkcs8(der).ok(),
+        _ => None,
+    };
+    if let Some(key) = rsa {
+        return Some((PrivateKey::Rsa(key), &RS256));
+    }
+    [&ES256, &ES384, &ES512].into_iter().find_map(|algorithm| {
+        let (_, signing) = algorithm.curve?;
+        let key = match kind {
+            SectionKind::PrivateKey => EcdsaKeyPair::from_pkcs8(signing, der).ok(),
+            SectionKind::EcPrivateKey => EcdsaKeyPair::from_private_key_der(signing, der).ok(),
+            _ => None,
+        };
+        key.map(|key| (PrivateKey::Ecdsa(key), algorithm))
+    })
+}
+
+/// The public keys in a file: those it holds, those of its certificates, and the public halves of its private ones.
+fn public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, String> {
+    let mut keys = Vec::new();
+    for (kind, der) in sections(pem)? {
+        let info = match kind {
+            SectionKind::PublicKey => Some(der),
+            SectionKind::Certificate => {
+                let (_, certificate) = X509Certificate::from_der(&der).map_err(|e| e.to_string())?;
+                Some(certificate.public_key().raw.to_vec())
+            }
+            kind => private_key(kind, &der).map(|(key, _)| key.public_der()).transpose()?,
+        };
+        if let Some(info) = info {
+            keys.push(PublicKey::of_der(&info)?);
+        }
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Keys of a curve, made for a test.
+    pub(in crate::service_accounts) fn made(algorithm: &'static rcgen::SignatureAlgorithm) -> Keys {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("sa.key");
+        let pair = rcgen::KeyPair::generate_for(algorithm).expect("a key");
+        std::fs::write(&file, pair.serialize_pem()).expect("written");
+        Keys::read(Some(&file), &[&file]).expect("a key")
+    }
+
+    #[test]
+    fn every_kind_of_key_signs_what_its_public_half_checks() {
+        for (algorithm, name, key_type) in [
+            (&rcgen::PKCS_ECDSA_P256_SHA256, "ES256", "EC"),
+            (&rcgen::PKCS_ECDSA_P384_SHA384, "ES384", "EC"),
+            (&rcgen::PKCS_ECDSA_P521_SHA512, "ES512", "EC"),
+            (&rcgen::PKCS_RSA_SHA256, "RS256", "RSA"),
+        ] {
+            let keys = made(algorithm);
+            let signer = keys.signer().expect("a signer");
+            assert_eq!((signer.algorithm, keys.algorithms()), (name, vec![name]));
+            let signature = signer.sign(b"message").expect("signed");
+            let key = keys.candidates(&signer.id).next().expect("its public half");
+            assert_eq!(key.id, signer.id);
+            assert!(key.verifies(name, b"message", &signature), "{name}");
+            assert!(!key.verifies(name, b"another", &signature), "{name}");
+            assert!(!key.verifies("none", b"message", &signature), "an algorithm that is not the key's");
+            let jwks = keys.jwks();
+            let jwk = &jwks.at(&["keys"]).and_then(Value::as_array).expect("a list")[0];
+            assert_eq!((jwk.str_at(&["kty"]), jwk.str_at(&["alg"])), (Some(key_type), Some(name)));
+        }
+    }
+
+    #[test]
+    fn what_holds_no_key_is_refused() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("text");
+        std::fs::write(&file, "no key").expect("written");
+        assert!(Keys::read(Some(&file), &[] as &[&Path]).is_err());
+        assert!(Keys::read(None, &[&file]).is_err());
+        assert!(Keys::read(None, &[dir.path().join("absent")]).is_err());
+    }
+}

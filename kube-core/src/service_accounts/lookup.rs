@@ -1,0 +1,152 @@
+//! What a token is bound to, and whether it is still there: its account, and a pod, secret or node.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use generic_server::registry::Registry;
+use machinery::{
+    Str,
+    codec::scan,
+    meta::{TimeForm, Timestamp},
+};
+use storage::cache::{Object, ReadAt};
+
+use super::claims::LEEWAY;
+
+/// Where the objects are.
+#[derive(Clone)]
+pub(crate) struct Lookup {
+    pub(super) accounts: Arc<Registry>,
+    pub(super) pods: Arc<Registry>,
+    pub(super) secrets: Arc<Registry>,
+    pub(super) nodes: Arc<Registry>,
+}
+
+/// The kinds of objects that tokens are bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Account,
+    Pod,
+    Secret,
+    Node,
+}
+
+/// An object that a token is bound to.
+pub(super) struct Bound {
+    kind: Kind,
+    namespace: Str,
+    name: Str,
+    uid: Str,
+    key: String,
+    /// The revision at which the object was last found to be the one: as long as it stays, it still is.
+    seen: AtomicU64,
+}
+
+const INVALIDATED: &str = "service account token has been invalidated";
+
+impl Lookup {
+    /// Of a server's registries.
+    pub(crate) fn new(registries: &HashMap<(Str, Str), Arc<Registry>>) -> Self {
+        let registry = |plural: &'static str| registries[&(Str::default(), Str::new_static(plural))].clone();
+        Lookup {
+            accounts: registry("serviceaccounts"),
+            pods: registry("pods"),
+            secrets: registry("secrets"),
+            nodes: registry("nodes"),
+        }
+    }
+
+    fn registry(&self, kind: Kind) -> &Arc<Registry> {
+        match kind {
+            Kind::Account => &self.accounts,
+            Kind::Pod => &self.pods,
+            Kind::Secret => &self.secrets,
+            Kind::Node => &self.nodes,
+        }
+    }
+
+    /// An object to look for.
+    pub(super) fn bound(&self, kind: Kind, namespace: &str, name: &str, uid: &str) -> Bound {
+        let namespace = if kind == Kind::Node { "" } else { namespace };
+        Bound {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.into(),
+            key: self.registry(kind).key(namespace, name),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the object is still there, and still the one that the token was made for. `now` is in seconds.
+    pub(super) async fn check(&self, bound: &Bound, now: i64) -> Result<(), String> {
+        let cache = self.registry(bound.kind).cache();
+        let found = cache.latest().get(&bound.key).and_then(|entry| entry.object().cloned());
+        let found = match found {
+            Some(object) if object.revision() == bound.seen.load(Ordering::Relaxed) => return Ok(()),
+            Some(object) => Some(object),
+            // Another server may have made it just now.
+            None => match cache.read(ReadAt::Latest).await {
+                Ok(snapshot) => snapshot.get(&bound.key).and_then(|entry| entry.object().cloned()),
+                Err(_) => None,
+            },
+        };
+        let object = found.ok_or_else(|| bound.gone())?;
+        bound.judge(&object, now)
+    }
+
+    /// A secret's latest state.
+    pub(super) async fn secret(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.secrets.get(namespace, name, ReadAt::Latest).await.ok()
+    }
+}
+
+impl Bound {
+    fn judge(&self, object: &Object, now: i64) -> Result<(), String> {
+        let text = |path: &[&str]| scan::text(object.bytes(), path);
+        let uid = text(&["metadata", "uid"]).unwrap_or_default();
+        if *uid != *self.uid {
+            return Err(self.another(&uid));
+        }
+        match text(&["metadata", "deletionTimestamp"]) {
+            None => self.seen.store(object.revision(), Ordering::Relaxed),
+            Some(at) => {
+                let at = Timestamp::parse(&at, TimeForm::Seconds).map_or(i64::MAX, Timestamp::seconds);
+                if at < now - LEEWAY {
+                    return Err(self.deleted());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&self) -> String {
+        match self.kind {
+            Kind::Account => format!("serviceaccounts {:?} not found", self.name.as_str()),
+            _ => INVALIDATED.to_owned(),
+        }
+    }
+
+    fn deleted(&self) -> String {
+        match self.kind {
+            Kind::Account => format!("service account {}/{} has been deleted", self.namespace, self.name),
+            _ => INVALIDATED.to_owned(),
+        }
+    }
+
+    fn another(&self, found: &str) -> String {
+        let claimed = &self.uid;
+        let bound = match self.kind {
+            Kind::Account => return format!("service account UID ({found}) does not match claim ({claimed})"),
+            Kind::Pod => "pod",
+            Kind::Secret => "secret",
+            Kind::Node => "node",
+        };
+        format!("{bound} UID ({found}) does not match service account {bound} ref claim ({claimed})")
+    }
+}

@@ -1,0 +1,160 @@
+//! Whose a token is.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use generic_server::auth::{TokenAuthenticator, TokenOwner, User};
+use machinery::{Str, Value, meta::Timestamp};
+
+use super::{
+    Settings, claims,
+    claims::Validity,
+    jwt::Token,
+    legacy::{self, Legacy},
+    lookup::{Bound, Kind, Lookup},
+    verified::{Verified, VerifiedTokens, fingerprint},
+};
+
+/// Knows tokens of service accounts.
+pub(crate) struct Verifier {
+    settings: Settings,
+    lookup: Lookup,
+    verified: VerifiedTokens,
+}
+
+#[async_trait]
+impl TokenAuthenticator for Verifier {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+        if token.bytes().filter(|b| *b == b'.').count() != 2 {
+            return Ok(None);
+        }
+        let now = Timestamp::now().seconds();
+        let fingerprint = fingerprint(token);
+        let verified = match self.verified.get(&fingerprint) {
+            Some(verified) => verified,
+            None => {
+                let Some(parsed) = Token::parse(token).filter(|parsed| self.is_ours(parsed)) else { return Ok(None) };
+                let verified = Arc::new(self.verify(&parsed).await?);
+                self.verified.put(fingerprint, verified.clone(), now);
+                verified
+            }
+        };
+        let audiences = self.shared_audiences(&verified, audiences)?;
+        verified.validity.check(now)?;
+        for bound in &verified.bound {
+            self.lookup.check(bound, now).await?;
+        }
+        if let (Some(legacy), true) = (&verified.legacy, self.settings.lookup) {
+            legacy.check_secret(&self.lookup, token).await?;
+        }
+        Ok(Some(TokenOwner { user: verified.user.clone(), audiences }))
+    }
+}
+
+impl Verifier {
+    pub(crate) fn new(settings: Settings, lookup: Lookup) -> Self {
+        Verifier { settings, lookup, verified: VerifiedTokens::default() }
+    }
+
+    /// Whether a token says that it is of one of our issuers.
+    fn is_ours(&self, token: &Token<'_>) -> bool {
+        let issuer = token.claims.str_at(&["iss"]).unwrap_or_default();
+        issuer == legacy::ISSUER || self.settings.issuers.iter().any(|known| known == issuer)
+    }
+
+    /// Checks the signature and reads the claims.
+    async fn verify(&self, token: &Token<'_>) -> Result<Verified, String> {
+        let keys = self.settings.keys().await.ok_or("the keys of service account tokens are not ready")?;
+        if !token.is_signed_by(keys) {
+            return Err("invalid signature".to_owned());
+        }
+        let claims = &token.claims;
+        let mut audiences = claims::audiences(claims);
+        if audiences.is_empty() {
+            audiences = self.settings.audiences.to_vec();
+        }
+        let own = self.settings.audiences.iter().filter(|own| audiences.contains(own)).cloned().collect();
+        let verified = |user: User, bound, legacy| Verified {
+            user: Arc::new(user.authenticated()),
+            audiences,
+            own_audiences: own,
+            validity: Validity::of(claims),
+            bound,
+            legacy,
+        };
+        if claims.str_at(&["iss"]) == Some(legacy::ISSUER) {
+            let legacy = Legacy::of(claims)?;
+            return Ok(verified(legacy.user(), vec![legacy.account(&self.lookup)], Some(legacy)));
+        }
+        let (user, bound) = self.bound_token(claims);
+        Ok(verified(user, bound, None))
+    }
+
+    /// The user of a bound token, and what binds it.
+    fn bound_token(&self, claims: &Value) -> (User, Vec<Bound>) {
+        let own = |path: &[&str]| {
+            let path: Vec<&str> = ["kubernetes.io"].iter().chain(path).copied().collect();
+            claims.str_at(&path).unwrap_or_default()
+        };
+        let reference = |member: &str| {
+            let there = claims.at(&["kubernetes.io", member]).is_some_and(|v| !v.is_null());
+            there.then(|| (own(&[member, "name"]), own(&[member, "uid"])))
+        };
+        let namespace = own(&["namespace"]);
+        let (name, uid) = reference("serviceaccount").unwrap_or_default();
+        let mut bound = vec![self.lookup.bound(Kind::Account, namespace, name, uid)];
+        let mut extra: Vec<(Str, Vec<Str>)> = Vec::new();
+        let mut tell = |key: &'static str, value: &str| {
+            if !value.is_empty() {
+                let key = Str::from(format!("authentication.kubernetes.io/{key}"));
+                extra.push((key, vec![Str::from(value)]));
+            }
+        };
+        if let Some(id) = claims.str_at(&["jti"]).filter(|id| !id.is_empty()) {
+            tell("credential-id", &format!("JTI={id}"));
+        }
+        let (pod, node) = (reference("pod"), reference("node"));
+        if let Some((name, uid)) = node {
+            tell("node-name", name);
+            tell("node-uid", uid);
+            // The node of a pod is told, and may go: the pod goes then, too.
+            if pod.is_none() {
+                bound.push(self.lookup.bound(Kind::Node, "", name, uid));
+            }
+        }
+        if let Some((name, uid)) = pod {
+            tell("pod-name", name);
+            tell("pod-uid", uid);
+            bound.push(self.lookup.bound(Kind::Pod, namespace, name, uid));
+        }
+        if let Some((name, uid)) = reference("secret") {
+            bound.push(self.lookup.bound(Kind::Secret, namespace, name, uid));
+        }
+        (user(namespace, name, uid, extra), bound)
+    }
+
+    /// The audiences that were asked for and that the token is for.
+    fn shared_audiences(&self, verified: &Verified, asked: Option<&[Str]>) -> Result<Arc<[Str]>, String> {
+        let shared = match asked {
+            None => verified.own_audiences.clone(),
+            Some(asked) => asked.iter().filter(|a| verified.audiences.contains(a)).cloned().collect(),
+        };
+        if shared.is_empty() && !self.settings.audiences.is_empty() {
+            let quoted = |list: &[Str]| list.iter().map(|a| format!("{:?}", a.as_str())).collect::<Vec<_>>().join(" ");
+            let targets = quoted(asked.unwrap_or(&self.settings.audiences));
+            let own = quoted(&verified.audiences);
+            return Err(format!("token audiences [{own}] is invalid for the target audiences [{targets}]"));
+        }
+        Ok(shared)
+    }
+}
+
+/// A service account as a user.
+pub(super) fn user(namespace: &str, name: &str, uid: &str, extra: Vec<(Str, Vec<Str>)>) -> User {
+    User {
+        name: super::username(namespace, name).into(),
+        uid: uid.into(),
+        groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()],
+        extra,
+    }
+}
