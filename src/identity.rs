@@ -52,7 +52,7 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> Str {
     if !serving.external_hostname.is_empty() {
         return Str::from(format!("{}:{}", serving.external_hostname, address.port()));
     }
-    let ip = serving.advertise_address.unwrap_or(address.ip());
+    let ip = serving.public_address().unwrap_or(address.ip());
     Str::from(SocketAddr::new(ip, address.port()).to_string())
 }
 

@@ -13,8 +13,9 @@ use generic_server::{
 use machinery::Str;
 
 use crate::{
-    admission, authentication, authorization, core, flowcontrol, namespaces, service_network,
+    admission, authentication, authorization, core, flowcontrol, namespaces,
     service_accounts::{self, Lookup, Verifier},
+    service_network,
 };
 
 /// What the server is built of.

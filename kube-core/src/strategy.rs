@@ -60,6 +60,9 @@ pub(crate) struct Rules {
     pub(crate) validate_status: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
     /// What the kind says of subresources other than status that edit the object.
     pub(crate) subresources: &'static [SubresourceRules],
+    /// Members that nobody comes to own through the resource ("", where that is not just the status) or a subresource other
+    /// than the status.
+    pub(crate) resets: &'static [(&'static str, &'static [&'static [&'static str]])],
     /// Warnings for the author of an object, given the old one if it is an update.
     pub(crate) warn: fn(&Value, Option<&Value>) -> Vec<String>,
     /// Warnings for the author of an object as it came, whether or not it is accepted.
@@ -87,8 +90,6 @@ pub(crate) struct SubresourceRules {
     pub(crate) update: fn(&WriteContext<'_>, &mut Value, &Value),
     /// What is wrong with an update (new, old), beyond the object's metadata.
     pub(crate) validate: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
-    /// Members that nobody comes to own through it.
-    pub(crate) resets: &'static [&'static [&'static str]],
 }
 
 /// Where most kinds have the spec of their pods.
@@ -119,6 +120,7 @@ impl Rules {
         validate_update: None,
         validate_status: |_, _, _, _| {},
         subresources: &[],
+        resets: &[],
         warn: |_, _| Vec::new(),
         warn_early: |_| Vec::new(),
         grace: |_, _| None,
@@ -356,10 +358,12 @@ impl Strategy for Kind {
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {
-        match (subresource, self.subresource(subresource)) {
-            ("", _) if self.has_status() => ResetFields::exclude(&[&["status"]]),
-            ("status", _) => ResetFields::exclude(self.rules.status_leaves),
-            (_, Some(rules)) if !rules.resets.is_empty() => ResetFields::exclude(rules.resets),
+        if let Some((_, members)) = self.rules.resets.iter().find(|(name, _)| *name == subresource) {
+            return ResetFields::exclude(members);
+        }
+        match subresource {
+            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "status" => ResetFields::exclude(self.rules.status_leaves),
             _ => ResetFields::None,
         }
     }

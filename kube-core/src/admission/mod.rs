@@ -1,5 +1,6 @@
 //! Admission plugins that are about built-in kinds, one file each.
 
+mod certificates;
 mod pod_resize;
 mod priority;
 mod runtime_class;
@@ -13,6 +14,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use generic_server::{
     admission::{Admission, Attributes, Operation},
+    auth::Authorizer,
     registry::Registry,
 };
 use machinery::{
@@ -35,6 +37,7 @@ pub struct Settings {
 pub fn plugin(
     name: &str,
     registries: &HashMap<(Str, Str), Arc<Registry>>,
+    authorizer: &Arc<dyn Authorizer>,
     settings: &Settings,
 ) -> Option<Arc<dyn Admission>> {
     let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
@@ -44,6 +47,9 @@ pub fn plugin(
         "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
         "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: registry("node.k8s.io", "runtimeclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations(*settings)),
+        "CertificateApproval" => Arc::new(certificates::Approval(authorizer.clone())),
+        "CertificateSigning" => Arc::new(certificates::Signing(authorizer.clone())),
+        "CertificateSubjectRestriction" => Arc::new(certificates::SubjectRestriction),
         "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
         "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),
         "StorageObjectInUseProtection" => Arc::new(storage_protection::StorageProtection),

@@ -1,12 +1,17 @@
 //! The group certificates.k8s.io: requests to sign certificates.
 
+mod conditions;
+mod request;
+mod rules;
+
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verbs};
 
 use crate::{
     printer,
     row::{GroupVersion, Row},
-    strategy::Rules,
 };
+
+pub(crate) use request::subject;
 
 const V1: GroupVersion = GroupVersion("certificates.k8s.io", "v1");
 
@@ -14,7 +19,7 @@ const V1: GroupVersion = GroupVersion("certificates.k8s.io", "v1");
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.cluster("certificatesigningrequests", "CertificateSigningRequest", "95fRKMXA+00=")
         .table(printer::SIGNING_REQUESTS)
-        .strategy(Rules::STATUS)
+        .strategy(rules::SIGNING_REQUESTS)
         .short(&["csr"])
         .sub("approval", Verbs::STATUS)
         .status()

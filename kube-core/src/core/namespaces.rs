@@ -26,8 +26,8 @@ pub(super) const RULES: Rules = Rules {
         name: "finalize",
         update: |_, new, old| restore(new, old, &["status"]),
         validate: validate_finalize,
-        resets: &[&["status"]],
     }],
+    resets: &[("finalize", &[&["status"]])],
     marks_deletion: true,
     names: names::name_is_dns_label,
     ..Rules::STATUS.returns_deleted()

@@ -13,7 +13,7 @@ const EPHEMERAL: [&str; 2] = ["spec", "ephemeralContainers"];
 
 /// The rules of the subresource.
 pub(super) const EPHEMERAL_CONTAINERS: SubresourceRules =
-    SubresourceRules { name: "ephemeralcontainers", update, validate, resets: &[] };
+    SubresourceRules { name: "ephemeralcontainers", update, validate };
 
 /// Only the ephemeral containers may change.
 fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
@@ -32,7 +32,7 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
 fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     if old.at("metadata").at("annotations").key("kubernetes.io/config.mirror").is_set() {
         *errors = Errors::default();
-        errors.push(FieldError::forbidden("", "static pods do not support ephemeral containers"));
+        errors.push(FieldError::forbidden("[]", "static pods do not support ephemeral containers"));
         return;
     }
     validation::validate_pod(new, old.value(), errors);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The rules of the subresource.
-pub(super) const RESIZE: SubresourceRules = SubresourceRules { name: "resize", update, validate, resets: &[] };
+pub(super) const RESIZE: SubresourceRules = SubresourceRules { name: "resize", update, validate };
 
 /// Where the resources of the whole pod are.
 const POD_LEVEL: [&str; 2] = ["spec", "resources"];
@@ -73,7 +73,7 @@ fn refusal(old: &Value) -> Option<&'static str> {
 
 fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     if let Some(why) = refusal(old.value()) {
-        errors.push(FieldError::forbidden("", why));
+        errors.push(FieldError::forbidden("[]", why));
         return;
     }
     validation::validate_pod(new, old.value(), errors);

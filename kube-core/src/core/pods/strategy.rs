@@ -8,10 +8,7 @@ use machinery::{
 };
 
 use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources, validation, warnings};
-use crate::{
-    defaults::is_empty,
-    strategy::{Rules, restore},
-};
+use crate::{defaults::is_empty, strategy::Rules};
 
 /// The rules of pods.
 pub(crate) const RULES: Rules = Rules {
@@ -26,6 +23,7 @@ pub(crate) const RULES: Rules = Rules {
     warn_early: warnings::annotated_armor,
     grace,
     subresources: &[ephemeral_containers::EPHEMERAL_CONTAINERS, resize::RESIZE],
+    status_leaves: &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
     keeps_status: true,
     ..Rules::WORKLOAD.returns_deleted()
 };
@@ -74,8 +72,6 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
 }
 
 fn status_update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-    restore(new, old, &["metadata", "deletionTimestamp"]);
-    restore(new, old, &["metadata", "ownerReferences"]);
     if is_empty(new.at(&["status", "qosClass"]))
         && let Some(class) = old.at(&["status", "qosClass"])
     {

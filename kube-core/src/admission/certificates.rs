@@ -1,0 +1,96 @@
+//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who approves and who signs requests of which
+//! signer, and what no request may ask for.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use generic_server::{
+    admission::{Admission, Attributes, Operation},
+    auth::{self, Authorizer, Decision, User},
+    pipeline::resolve::resource_info,
+    request::RequestInfo,
+};
+use machinery::{Value, meta::status::Status};
+
+use super::forbidden;
+use crate::certificates::subject;
+
+const GROUP: &str = "certificates.k8s.io";
+
+/// Whether a write is one of a signing request through this subresource.
+fn writes(a: &Attributes<'_>, operation: Operation, subresource: &str) -> bool {
+    a.operation == operation
+        && a.subresource == subresource
+        && a.row.group == GROUP
+        && a.row.plural == "certificatesigningrequests"
+}
+
+/// Whether a user may do this with requests of a signer, or with those of all signers of its domain.
+async fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
+    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+    for name in [signer, &domain] {
+        let info = RequestInfo { name: name.into(), ..resource_info(verb, GROUP, "*", "signers") };
+        if authorizer.authorize(&auth::Attributes { user, info: &info }).await == Decision::Allow {
+            return true;
+        }
+    }
+    false
+}
+
+fn signer(request: &Value) -> &str {
+    request.str_at(&["spec", "signerName"]).unwrap_or_default()
+}
+
+/// CertificateApproval: approving takes a permission for the signer.
+pub(super) struct Approval(pub(super) Arc<dyn Authorizer>);
+
+#[async_trait]
+impl Admission for Approval {
+    async fn validate(&self, a: &Attributes<'_>, _object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+        let Some(old) = a.old.filter(|_| writes(a, Operation::Update, "approval")) else { return Ok(()) };
+        let signer = signer(old);
+        if may(&*self.0, a.user, "approve", signer).await {
+            return Ok(());
+        }
+        Err(forbidden(a, format!("user not permitted to approve requests with signerName {signer:?}")))
+    }
+}
+
+/// CertificateSigning: so does issuing a certificate.
+pub(super) struct Signing(pub(super) Arc<dyn Authorizer>);
+
+#[async_trait]
+impl Admission for Signing {
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+        let Some(old) = a.old.filter(|_| writes(a, Operation::Update, "status")) else { return Ok(()) };
+        let same = |member: &str| object.at(&["status", member]) == old.at(&["status", member]);
+        let signer = signer(old);
+        if (same("certificate") && same("conditions")) || may(&*self.0, a.user, "sign", signer).await {
+            return Ok(());
+        }
+        Err(forbidden(a, format!("user not permitted to sign requests with signerName {signer:?}")))
+    }
+}
+
+/// CertificateSubjectRestriction: nobody becomes a master of the cluster by a certificate.
+pub(super) struct SubjectRestriction;
+
+const API_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+
+#[async_trait]
+impl Admission for SubjectRestriction {
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+        if !writes(a, Operation::Create, "") || signer(object) != API_CLIENT {
+            return Ok(());
+        }
+        let pem = object.str_at(&["spec", "request"]).unwrap_or_default();
+        let subject = subject(&BASE64.decode(pem).unwrap_or_default())
+            .map_err(|why| forbidden(a, format!("failed to parse CSR: {why}")))?;
+        if subject.organizations.iter().any(|group| group == User::MASTERS) {
+            let why = format!("use of {API_CLIENT} signer with {} group is not allowed", User::MASTERS);
+            return Err(forbidden(a, why));
+        }
+        Ok(())
+    }
+}
