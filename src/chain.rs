@@ -69,8 +69,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         network: &network,
         tokens: vec![Arc::new(identity::static_tokens(config)?)],
         service_accounts: identity::service_accounts(config, pki)?,
+        kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
-    });
+    })
+    .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let settings = kube_core::admission::Settings {
         not_ready_toleration_seconds: config.admission.not_ready_toleration_seconds,
@@ -79,7 +81,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
         match *name {
             "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
-            name => kube_core::admission::plugin(name, &core.registries, &settings),
+            name => kube_core::admission::plugin(name, &core.registries, &authorizer, &settings),
         }
     };
     admission.set(config.admission.plugins.iter().filter_map(plugin).collect());
@@ -332,6 +334,17 @@ fn published(definitions: Arc<Registry>) -> Published {
         let versions = definition.at(&["spec", "versions"])?.as_array()?;
         let version = versions.iter().find(|v| v.str_at(&["name"]) == Some(&row.version))?;
         version.at(&["schema", "openAPIV3Schema"]).cloned().map(Arc::new)
+    })
+}
+
+/// How kubelets are reached.
+fn kubelets(config: &Config, pki: &Pki) -> Result<kube_core::connect::Settings> {
+    let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let files = &pki.kubelet_client;
+    Ok(kube_core::connect::Settings {
+        identity: outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? },
+        authorities: config.kubelet.ca.as_deref().map(read).transpose()?,
+        address_types: config.kubelet.address_types.iter().map(|kind| Str::from(kind.as_str())).collect(),
     })
 }
 

@@ -33,6 +33,7 @@ mod resource;
 mod scheduling;
 mod storage;
 
+pub mod connect;
 pub mod service_accounts;
 
 mod server;

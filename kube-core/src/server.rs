@@ -6,14 +6,14 @@ use arc_swap::ArcSwap;
 use generic_server::{
     auth::{Authorizer, TokenAuthenticator, TokenAuthenticators},
     fairness::Flows,
-    registry::{Backing, Registry, install},
+    registry::{Backing, Endpoints, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
     tasks::Task,
 };
 use machinery::Str;
 
 use crate::{
-    admission, authentication, authorization, core, flowcontrol, namespaces,
+    admission, authentication, authorization, connect, core, flowcontrol, namespaces,
     service_accounts::{self, Lookup, Verifier},
     service_network,
 };
@@ -32,6 +32,8 @@ pub struct Options<'a> {
     pub service_accounts: service_accounts::Settings,
     /// The addresses and ports of services.
     pub network: &'a service_network::Settings,
+    /// How kubelets are reached.
+    pub kubelets: connect::Settings,
     /// Where clients reach this server: host and port.
     pub address: Str,
 }
@@ -53,18 +55,27 @@ pub struct KubeCore {
 }
 
 /// Builds the server.
-pub fn build(options: Options<'_>) -> KubeCore {
+///
+/// # Errors
+/// Certificates for kubelets that cannot be used.
+pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     let mut tokens = TokenAuthenticators(options.tokens);
-    let mut known = Arc::default();
+    let (mut known, mut refused) = (Arc::default(), None);
     let settings = &options.service_accounts;
     let installed = install(crate::resources(), options.backing, |registries| {
         tokens.0.push(Arc::new(Verifier::new(settings.clone(), Lookup::new(registries))));
         known = Arc::new(tokens);
-        let mut endpoints = core::endpoints(registries, settings);
+        let mut endpoints = core::endpoints(registries, settings, &options.kubelets).unwrap_or_else(|why| {
+            refused = Some(why);
+            Endpoints::new()
+        });
         endpoints.extend(authentication::endpoints(&known));
         endpoints.extend(authorization::endpoints(options.authorizer));
         endpoints
     });
+    if let Some(why) = refused {
+        return Err(why);
+    }
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
     let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
     for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
@@ -84,5 +95,5 @@ pub fn build(options: Options<'_>) -> KubeCore {
     let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
     registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
-    KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows }
+    Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows })
 }

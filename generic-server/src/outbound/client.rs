@@ -53,6 +53,20 @@ pub fn client(
     server_name: Option<String>,
     identity: Option<&Identity>,
 ) -> Result<HttpsClient, String> {
+    build(trust, server_name, identity, false)
+}
+
+/// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it.
+pub fn plain_client() -> Result<HttpsClient, String> {
+    build(Trust::Anybody, None, None, true)
+}
+
+fn build(
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+    plain: bool,
+) -> Result<HttpsClient, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
@@ -79,7 +93,8 @@ pub fn client(
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT));
-    let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only();
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config);
+    let builder = if plain { builder.https_or_http() } else { builder.https_only() };
     let builder = match server_name {
         Some(name) => {
             let name = ServerName::try_from(name).map_err(|e| e.to_string())?;

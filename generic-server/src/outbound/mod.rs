@@ -1,14 +1,16 @@
-//! What this server asks of others: aggregated API servers and webhooks.
+//! What this server asks of others: aggregated API servers, webhooks, kubelets, and what pods and services serve.
 //!
-//! `client` makes HTTPS clients, `resolve` finds services, `webhook` sends a document and reads the answer, with a
+//! `client` makes HTTPS clients, `resolve` finds services, `forward` hands a request on, `webhook` sends a document and reads the answer, with a
 //! deadline and a limit, and with upstream's words for what goes wrong (`failure`).
 
 mod client;
 mod failure;
+mod forward;
 mod resolve;
 mod webhook;
 
-pub use client::{HttpsClient, Identity, Trust, client};
+pub use client::{HttpsClient, Identity, Trust, client, plain_client};
 pub use failure::root_cause;
+pub use forward::{forward, headers_of, wants_upgrade};
 pub use resolve::{Resolver, ServiceRef, Services, Unavailable};
 pub use webhook::{Call, Target, Webhook};

@@ -2,24 +2,31 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::{
-    registry::{Endpoints, Registry},
-    server::Endpoint,
-};
+use generic_server::registry::{Endpoints, Registry};
 use machinery::Str;
 
 use super::pods;
-use crate::service_accounts::{Lookup, Settings, TokenRequests};
+use crate::{
+    connect,
+    service_accounts::{Lookup, Settings, TokenRequests},
+};
 
 /// The group's endpoints.
-pub(crate) fn endpoints(registries: &HashMap<(Str, Str), Arc<Registry>>, tokens: &Settings) -> Endpoints {
+///
+/// # Errors
+/// Certificates for kubelets that cannot be used.
+pub(crate) fn endpoints(
+    registries: &HashMap<(Str, Str), Arc<Registry>>,
+    tokens: &Settings,
+    kubelets: &connect::Settings,
+) -> Result<Endpoints, String> {
     let registry = |group: &'static str, plural: &'static str| {
         registries[&(Str::new_static(group), Str::new_static(plural))].clone()
     };
     let pods = registry("", "pods");
     let bindings = super::resources().into_iter().find(|row| row.plural == "bindings").expect("the group has the row");
     let tokens = TokenRequests { settings: tokens.clone(), lookup: Lookup::new(registries) };
-    let table: [(&'static str, Arc<dyn Endpoint>); 4] = [
+    let mut table: Vec<connect::Served> = vec![
         ("bindings", Arc::new(pods::Binding { row: bindings, pods: pods.clone() })),
         ("pods/binding", Arc::new(pods::Binding { row: (*pods.row).clone(), pods: pods.clone() })),
         ("serviceaccounts/token", Arc::new(tokens)),
@@ -28,5 +35,6 @@ pub(crate) fn endpoints(registries: &HashMap<(Str, Str), Arc<Registry>>, tokens:
             Arc::new(pods::Eviction { pods: pods.clone(), budgets: registry("policy", "poddisruptionbudgets") }),
         ),
     ];
-    table.into_iter().map(|(path, endpoint)| ((Str::default(), Str::new_static(path)), endpoint)).collect()
+    table.extend(connect::endpoints(registries, kubelets)?);
+    Ok(table.into_iter().map(|(path, endpoint)| ((Str::default(), Str::new_static(path)), endpoint)).collect())
 }

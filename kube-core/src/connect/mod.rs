@@ -1,0 +1,99 @@
+//! Requests that are handed on: to kubelets (logs, exec, attach, port-forward), and to what nodes, pods and services serve.
+
+mod container;
+mod kubelet;
+mod log;
+mod proxy;
+mod stream;
+mod target;
+
+use std::{collections::HashMap, sync::Arc};
+
+use generic_server::{
+    handlers::options::WriteOptions,
+    outbound::{HttpsClient, Identity, Trust, client, plain_client},
+    registry::{Registry, Write},
+    request::Request,
+    server::Endpoint,
+};
+use machinery::{Str, Value, meta::status::Status, object};
+
+use kubelet::Kubelets;
+use log::Logs;
+use proxy::{Proxied, Proxy};
+use stream::{Stream, Streamed};
+
+/// How kubelets are reached.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// What this server shows them.
+    pub identity: Identity,
+    /// Whose certificates they have, as PEM; none: they are not checked.
+    pub authorities: Option<Vec<u8>>,
+    /// Which of a node's addresses to use, best first.
+    pub address_types: Vec<Str>,
+}
+
+/// What all of them need.
+struct Outlets {
+    pods: Arc<Registry>,
+    services: Arc<Registry>,
+    endpoints: Arc<Registry>,
+    kubelets: Kubelets,
+    /// For what pods, services and nodes serve beside the kubelet.
+    plain: HttpsClient,
+}
+
+/// A subresource of the core group, as `resource/subresource`, and who serves it.
+pub(crate) type Served = (&'static str, Arc<dyn Endpoint>);
+
+/// Who serves what.
+///
+/// # Errors
+/// Certificates that cannot be used.
+pub(crate) fn endpoints(
+    registries: &HashMap<(Str, Str), Arc<Registry>>,
+    settings: &Settings,
+) -> Result<Vec<Served>, String> {
+    let registry = |plural: &'static str| registries[&(Str::default(), Str::new_static(plural))].clone();
+    let trust = settings.authorities.as_deref().map_or(Trust::Anybody, Trust::Bundle);
+    let kubelets = Kubelets {
+        nodes: registry("nodes"),
+        client: client(trust, None, Some(&settings.identity))?,
+        unchecked: client(Trust::Anybody, None, Some(&settings.identity))?,
+        address_types: settings.address_types.clone(),
+    };
+    let outlets = Arc::new(Outlets {
+        pods: registry("pods"),
+        services: registry("services"),
+        endpoints: registry("endpoints"),
+        kubelets,
+        plain: plain_client()?,
+    });
+    let stream = |what| -> Arc<dyn Endpoint> { Arc::new(Stream { what, outlets: outlets.clone() }) };
+    let proxy = |what| -> Arc<dyn Endpoint> { Arc::new(Proxy { what, outlets: outlets.clone() }) };
+    Ok(vec![
+        ("pods/log", Arc::new(Logs(outlets.clone()))),
+        ("pods/exec", stream(Streamed::Exec)),
+        ("pods/attach", stream(Streamed::Attach)),
+        ("pods/portforward", stream(Streamed::PortForward)),
+        ("pods/proxy", proxy(Proxied::Pod)),
+        ("services/proxy", proxy(Proxied::Service)),
+        ("nodes/proxy", proxy(Proxied::Node)),
+    ])
+}
+
+/// Lets admission judge the request, by the kind of its options.
+async fn admit(registry: &Registry, request: &Request, kind: &str) -> Result<(), Status> {
+    let options = WriteOptions::default();
+    let mut write = Write {
+        row: &registry.row,
+        namespace: &request.info.namespace,
+        subresource: &request.info.subresource,
+        user: &request.user,
+        options: &options,
+        warnings: &mut Vec::new(),
+    };
+    let mut document: Value = object! { "kind" => kind, "apiVersion" => "v1" };
+    registry.admit_connect(&mut write, &request.info.name, &mut document).await
+}

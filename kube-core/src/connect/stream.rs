@@ -1,0 +1,103 @@
+//! `pods/exec`, `pods/attach` and `pods/portforward`: connections to a kubelet that the client speaks through.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use generic_server::{
+    outbound,
+    pipeline::respond::Response,
+    request::{Query, Request},
+    server::Endpoint,
+};
+use machinery::meta::status::Status;
+
+use super::{Outlets, admit, container, target::query};
+
+/// What is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streamed {
+    /// A command in a container.
+    Exec,
+    /// A container's own process.
+    Attach,
+    /// Ports of the pod.
+    PortForward,
+}
+
+/// Serves streams.
+pub(super) struct Stream {
+    pub(super) what: Streamed,
+    pub(super) outlets: Arc<Outlets>,
+}
+
+#[async_trait]
+impl Endpoint for Stream {
+    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
+        let outlets = &self.outlets;
+        admit(&outlets.pods, &request, self.options_kind()).await?;
+        let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
+        let pod = outlets.pods.get_value(&namespace, &name).await?;
+        let path = match self.what {
+            Streamed::PortForward => format!("/portForward/{namespace}/{name}"),
+            what => {
+                let container = container::chosen(&pod, request.query.get("container").unwrap_or_default())?;
+                let verb = if what == Streamed::Exec { "exec" } else { "attach" };
+                format!("/{verb}/{namespace}/{name}/{container}")
+            }
+        };
+        let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
+        }
+        let kubelet = outlets.kubelets.find(node).await?;
+        if !outbound::wants_upgrade(&request.headers) {
+            return Err(Status::bad_request("Upgrade request required"));
+        }
+        let url = format!("https://{}{path}?{}", kubelet.authority(), parameters(self.what, &request.query));
+        let target = url.parse().map_err(Status::internal_error)?;
+        let headers = outbound::headers_of(&request);
+        outbound::forward(&outlets.kubelets.client, &mut request, target, headers)
+            .await
+            .map_err(|why| Status::unknown_error(format!("error dialing backend: {why}")))
+    }
+}
+
+impl Stream {
+    fn options_kind(&self) -> &'static str {
+        match self.what {
+            Streamed::Exec => "PodExecOptions",
+            Streamed::Attach => "PodAttachOptions",
+            Streamed::PortForward => "PodPortForwardOptions",
+        }
+    }
+}
+
+/// The query for the kubelet, which has names of its own for the streams.
+fn parameters(what: Streamed, asked: &Query) -> String {
+    if what == Streamed::PortForward {
+        let ports: Vec<&str> = asked.all("ports").collect();
+        return query((!ports.is_empty()).then(|| ("port", ports.join(","))));
+    }
+    let streams = [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
+    let streams = streams.into_iter().filter(|(flag, _)| asked.flag(flag)).map(|(_, name)| (name, "1".to_owned()));
+    let commands = asked.all("command").filter(|_| what == Streamed::Exec).map(|part| ("command", part.to_owned()));
+    query(commands.chain(streams))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kubelet_hears_which_streams_there_are() {
+        let check = |what, asked: &str, expect: &str| assert_eq!(parameters(what, &Query::parse(asked)), expect);
+        check(
+            Streamed::Exec,
+            "command=ls&command=-l+x&stdin=true&stdout=true&stderr=false&container=c",
+            "command=ls&command=-l%20x&input=1&output=1",
+        );
+        check(Streamed::Attach, "stdout=1&tty=true&command=x", "output=1&tty=1");
+        check(Streamed::PortForward, "ports=80&ports=81", "port=80%2C81");
+        check(Streamed::PortForward, "", "");
+    }
+}
