@@ -98,6 +98,10 @@ pub async fn read_object(
     Ok(value)
 }
 
+/// Versions that documents of a kind may still be of, although another is served: apiVersion, kind. They have the members of
+/// the served one.
+const OLDER: [(&str, &str); 1] = [("policy/v1beta1", "Eviction")];
+
 /// The type that a body should hold.
 struct Expected<'a> {
     group: &'a str,
@@ -153,7 +157,8 @@ impl Expected<'_> {
 
     fn parse_protobuf(&self, bytes: &[u8]) -> Result<Value, Status> {
         let envelope = protobuf::envelope(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
-        let api_version = envelope.api_version;
+        let older = OLDER.contains(&(envelope.api_version, self.kind));
+        let api_version = if older { "" } else { envelope.api_version };
         let (group, version) = match (api_version, api_version.split_once('/')) {
             ("", _) => (self.group, self.version),
             (_, Some((group, version))) => (group, version),
@@ -201,7 +206,8 @@ impl Expected<'_> {
             if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
         // A scale is a built-in type, whoever is scaled.
         if self.row.built_in || (self.kind != self.row.kind && api_version.is_empty()) {
-            let api_version = if api_version.is_empty() { expected.clone() } else { api_version };
+            let older = OLDER.contains(&(api_version.as_str(), self.kind));
+            let api_version = if api_version.is_empty() || older { expected.clone() } else { api_version };
             let kind = if kind.is_empty() { self.kind.to_owned() } else { kind };
             if kind != self.kind || api_version != expected {
                 return Err(self.other_kind(&api_version, &kind));

@@ -141,7 +141,7 @@ impl Eviction {
         self.pods.delete_admitted(namespace, name, &options).await.map(|_| ())
     }
 
-    /// The budgets that cover a pod. One with an empty selector, or one that cannot be read, covers nothing.
+    /// The budgets that cover a pod. One without a selector, or with one that cannot be read, covers nothing.
     async fn budgets_of(&self, namespace: &str, pod: &Value) -> Result<Vec<Value>, Status> {
         let read = self.budgets.cache().read(ReadAt::Latest).await;
         let snapshot = read.map_err(|e| generic_server::handlers::read_error(&e, &self.budgets.group_resource()))?;
@@ -151,7 +151,6 @@ impl Eviction {
             let budget = self.budgets.decode(object.bytes())?;
             let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_value);
             if let Some(Ok(selector)) = selector
-                && !selector.is_everything()
                 && selector.matches_object(pod)
             {
                 covering.push(budget);
