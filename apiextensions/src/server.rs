@@ -44,7 +44,7 @@ pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
         endpoints: HashMap::new(),
         after_write: Some(Arc::new(Settle(controller.clone()))),
     });
-    table.store(Arc::new(ResourceTable::new([entry])));
+    table.store(Arc::new(ResourceTable::new([entry].into_iter().filter(|e| backing.settings.apis.serves(&e.row)))));
     let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
     ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller), metrics }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use generic_server::resource::Enablement;
+
 use super::{Findings, gates::GATES};
 use crate::flags::Parsed;
 
@@ -57,45 +59,9 @@ impl FeatureGates {
 }
 
 /// `--runtime-config`: which API versions are served.
-#[derive(Clone, Debug, Default)]
-pub struct ApiEnablement {
-    /// `group/version` (the core group: `v1`), `group/version/resource` or `api/all|ga|beta|alpha`, and whether it is on.
-    pub set: BTreeMap<String, bool>,
-}
-
-impl ApiEnablement {
-    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
-        let mut set = BTreeMap::new();
-        for (key, value) in flags.map("runtime-config") {
-            let on = match value.as_str() {
-                // Without a value it is on.
-                "" | "true" => true,
-                "false" => false,
-                _ => {
-                    findings.error(format!("runtime-config invalid value {key}={value}"));
-                    continue;
-                }
-            };
-            if !is_api(&key) {
-                findings.error(format!("runtime-config invalid key {key}"));
-                continue;
-            }
-            set.insert(key, on);
-        }
-        if set.get("api/all") == Some(&false) && set.len() == 1 {
-            findings.error("invalid key with only api/all=false");
-        }
-        Self { set }
-    }
-}
-
-/// `v1`, `api/...`, `group/version` or `group/version/resource`.
-fn is_api(key: &str) -> bool {
-    match key.split('/').collect::<Vec<_>>()[..] {
-        ["api", class] => ["all", "ga", "beta", "alpha", "legacy", "v1"].contains(&class),
-        [version] | [_, version] | [_, version, _] => {
-            version.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        }
-        _ => false,
-    }
+pub(super) fn apis(flags: &Parsed, findings: &mut Findings) -> Enablement {
+    Enablement::parse(&flags.map("runtime-config")).unwrap_or_else(|error| {
+        findings.error(error);
+        Enablement::default()
+    })
 }

@@ -19,7 +19,7 @@ pub use admission::{ADMISSION_PLUGINS, Admission};
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts};
 pub use authorization::{Authorization, AuthorizationMode};
 pub use cidr::Cidr;
-pub use features::{ApiEnablement, FeatureGates};
+pub use features::FeatureGates;
 pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
@@ -46,7 +46,7 @@ pub struct Config {
     /// Which admission plugins run.
     pub admission: Admission,
     /// Which API versions are served.
-    pub apis: ApiEnablement,
+    pub apis: generic_server::resource::Enablement,
     /// Feature gates that were set.
     pub features: FeatureGates,
     /// Addresses and ports of services.
@@ -161,7 +161,7 @@ impl Config {
             authorization,
             storage: Storage::from_flags(flags, &mut findings),
             admission: Admission::from_flags(flags, &mut findings),
-            apis: ApiEnablement::from_flags(flags, &mut findings),
+            apis: features::apis(flags, &mut findings),
             features: FeatureGates::from_flags(flags, &mut findings),
             services: Services::from_flags(flags, &mut findings),
             kubelet: Kubelet::from_flags(flags, &mut findings),

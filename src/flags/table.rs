@@ -202,7 +202,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Authorization, "authorization-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the authorization webhook."),
     row(Authorization, "authorization-webhook-version", String, "v1beta1", NoEffectYet, "The API version of the SubjectAccessReviews that are sent to the webhook."),
     // API enablement
-    row(ApiEnablement, "runtime-config", Map, "", NoEffectYet, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
+    row(ApiEnablement, "runtime-config", Map, "", Used, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
     // Egress selector
     row(EgressSelector, "egress-selector-config-file", String, "", NoEffectYet, "Through which proxies outgoing connections go."),
     // Admission

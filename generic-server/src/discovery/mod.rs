@@ -8,10 +8,12 @@ mod documents;
 mod endpoint;
 mod group;
 mod priority;
+mod registered;
 mod resources;
 
 pub use documents::{Document, Documents};
 pub use endpoint::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use group::{Freshness, Group, Version, groups_of, merge};
 pub use priority::{Priority, compare_versions, priority};
+pub use registered::REGISTERED;
 pub use resources::Resources;

@@ -137,7 +137,7 @@ pub const fn metadata() -> Table {
 /// A scale, whatever it is the scale of.
 pub fn scale() -> Table {
     const HEADINGS: &[Heading] = &[
-        NAME,
+        text("Name", Doc::Of(META, "name")),
         integer("Desired", Doc::Of("autoscaling.v1.ScaleSpec", "replicas")),
         integer("Available", Doc::Of("autoscaling.v1.ScaleStatus", "replicas")),
         AGE,
@@ -159,7 +159,7 @@ pub fn custom_scale() -> Table {
     Table::new(HEADINGS, |scale, now| {
         let number = |path: &[&str]| scale.at(path).cloned().unwrap_or_default();
         let made = scale.str_at(&["metadata", "creationTimestamp"]);
-        let age = made.map_or(Value::Null, |made| crate::resource::since(Some(made), now).into());
+        let age = made.map_or(Value::Null, |made| since(Some(made), now).into());
         vec![name(scale), number(&["spec", "replicas"]), number(&["status", "replicas"]), age]
     })
 }

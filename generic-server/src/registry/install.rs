@@ -8,7 +8,7 @@ use storage::{Store, encrypt::Encryption};
 use super::Registry;
 use crate::{
     admission::Admission,
-    resource::Resource,
+    resource::{Enablement, Resource},
     server::{Endpoint, Entry},
 };
 
@@ -47,6 +47,8 @@ pub struct Settings {
     pub min_watch_timeout: Duration,
     /// `--delete-collection-workers`, at least 1: objects that a collection's deletion removes at once.
     pub delete_collection_workers: usize,
+    /// `--runtime-config`: which built-in versions and resources are served.
+    pub apis: Enablement,
 }
 
 impl Default for Settings {
@@ -55,6 +57,7 @@ impl Default for Settings {
             event_ttl: Duration::from_secs(3600),
             min_watch_timeout: Duration::from_secs(1800),
             delete_collection_workers: 1,
+            apis: Enablement::default(),
         }
     }
 }
@@ -71,7 +74,7 @@ pub struct Installed {
     pub registries: HashMap<(Str, Str), Arc<Registry>>,
 }
 
-/// Starts a registry for each stored resource and makes the entries. `endpoints` is asked for the endpoints once the
+/// Starts a registry for each stored resource and makes the entries of those that are served. `endpoints` is asked for the endpoints once the
 /// registries are there.
 pub fn install(
     rows: Vec<Resource>,
@@ -91,6 +94,7 @@ pub fn install(
     let endpoints = endpoints(&registries);
     let entries = rows
         .into_iter()
+        .filter(|row| backing.settings.apis.serves(row))
         .map(|row| {
             let registry = by_path.get(&row.storage_path).filter(|_| is_stored(&row)).cloned();
             let mut own: HashMap<Str, Arc<dyn Endpoint>> = HashMap::new();

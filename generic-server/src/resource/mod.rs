@@ -1,16 +1,16 @@
 //! The resource table: one row a resource. The route, the verbs in discovery, the OpenAPI paths, the Table columns, the
 //! metrics' labels and the authoriser's attributes are all read from it.
 
-mod age;
 mod columns;
 mod conversion;
+mod enablement;
 mod row;
 mod strategy;
 mod verbs;
 
-pub use age::{age, human_duration, since};
 pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
+pub use enablement::Enablement;
 pub use row::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{Strategy, WriteContext};
 pub use verbs::{Verb, Verbs};

@@ -62,11 +62,16 @@ fn kubectl_works_with_custom_resources() {
     let server = Server::start();
     let manifest = include_str!("widgets.yaml");
     // kubectl looks up all kinds of a file before it sends anything: the first time it knows only the definition's, and
-    // the second time, at once, the custom one too.
-    let first = server.try_kubectl(&["create", "--validate=false", "-f", "-"], manifest);
+    // the second time, at once, the custom one too. Whether the server validates a kind that OpenAPI v3 does not know yet,
+    // it finds out from OpenAPI v2, as protobuf.
+    let first = server.try_kubectl(&["apply", "-f", "-"], manifest);
     contains(&String::from_utf8_lossy(&first.stdout), &["widgets.example.com created"]);
-    let again = server.try_kubectl(&["create", "--validate=false", "-f", "-"], manifest);
-    contains(&String::from_utf8_lossy(&again.stdout), &["widget.example.com/one created"]);
+    contains(&String::from_utf8_lossy(&first.stderr), &["no matches for kind", "ensure CRDs are installed first"]);
+    let misspelt = server.try_kubectl(&["apply", "-f", "-"], manifest);
+    contains(&String::from_utf8_lossy(&misspelt.stdout), &["widgets.example.com unchanged"]);
+    contains(&String::from_utf8_lossy(&misspelt.stderr), &["strict decoding error: unknown field \"spec.other\""]);
+    let pruned = server.kubectl_with(&["apply", "--validate=false", "-f", "-"], manifest);
+    contains(&pruned, &["widgets.example.com unchanged", "widget.example.com/one created"]);
     assert_eq!(
         server.kubectl(&["get", "wd", "one", "-o", "jsonpath={.spec.size} {.spec.colour} {.spec.other}"]),
         "3 blue "

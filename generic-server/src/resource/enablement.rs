@@ -1,0 +1,176 @@
+//! Which of the built-in API versions and resources are served: `--runtime-config`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Resource;
+use crate::discovery::REGISTERED;
+
+/// A class of versions: its key, and which are of it.
+type Class = (&'static str, fn(&str) -> bool);
+
+/// Classes of versions, in the order in which they are applied: later ones win.
+const CLASSES: [Class; 4] = [
+    ("api/all", |_| true),
+    ("api/ga", |version| is_of(version, "")),
+    ("api/beta", |version| is_of(version, "beta")),
+    ("api/alpha", |version| is_of(version, "alpha")),
+];
+
+/// Groups with servers of their own, beside those of kube-core.
+const OTHERS: [(&str, &[&str]); 2] =
+    [("apiextensions.k8s.io", &["v1", "v1beta1"]), ("apiregistration.k8s.io", &["v1", "v1beta1"])];
+
+/// What is switched on or off. All that is not is served as it is by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Enablement {
+    classes: Vec<(&'static str, bool)>,
+    versions: BTreeMap<(String, String), bool>,
+    resources: BTreeMap<(String, String, String), bool>,
+}
+
+impl Enablement {
+    /// Reads the flag's pairs.
+    ///
+    /// # Errors
+    /// What is wrong, in upstream's words.
+    pub fn parse(pairs: &BTreeMap<String, String>) -> Result<Self, String> {
+        if pairs.len() == 1 && pairs.get("api/all").is_some_and(|value| value == "false") {
+            return Err("invalid key with only api/all=false".to_owned());
+        }
+        let mut found = Enablement::default();
+        let mut unknown = BTreeSet::new();
+        for (key, value) in pairs.iter().filter(|(key, _)| !CLASSES.iter().any(|(class, _)| key == class)) {
+            match key.split('/').collect::<Vec<_>>()[..] {
+                [group, version] => {
+                    if check_version(group, version, &mut unknown)? {
+                        found.versions.insert((group.into(), version.into()), switch(key, value)?);
+                    }
+                }
+                [group, version, resource] => {
+                    if check_version(group, version, &mut unknown)? {
+                        let on = switch(key, value)?;
+                        if resource.to_lowercase() != resource {
+                            return Err(format!(
+                                "invalid key {key}: group/version/resource and resource is always lowercase plural, not \
+                                 {resource:?}"
+                            ));
+                        }
+                        found.resources.insert((group.into(), version.into(), resource.into()), on);
+                    }
+                }
+                _ => return Err(format!("runtime-config invalid key {key}")),
+            }
+        }
+        if !unknown.is_empty() {
+            return Err(format!("unknown api groups {}", unknown.into_iter().collect::<Vec<_>>().join(",")));
+        }
+        for (class, _) in CLASSES {
+            match pairs.get(class).map(String::as_str) {
+                None => {}
+                Some("true") => found.classes.push((class, true)),
+                Some("false") => found.classes.push((class, false)),
+                Some(other) => return Err(format!("invalid value {class}={other}")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether a row is served.
+    pub fn serves(&self, row: &Resource) -> bool {
+        self.allows(&row.group, &row.version, &row.plural)
+    }
+
+    fn allows(&self, group: &str, version: &str, resource: &str) -> bool {
+        let (group, version) = (group.to_owned(), version.to_owned());
+        if let Some(on) = self.resources.get(&(group.clone(), version.clone(), resource.to_owned())) {
+            return *on;
+        }
+        if let Some(on) = self.versions.get(&(group, version.clone())) {
+            return *on;
+        }
+        let of_class = |(class, _): &&(&str, bool)| CLASSES.iter().any(|(name, is)| name == class && is(&version));
+        self.classes.iter().rev().find(of_class).is_none_or(|(_, on)| *on)
+    }
+}
+
+/// Whether the version is one of Kubernetes'; groups of others are noted.
+fn check_version(group: &str, version: &str, unknown: &mut BTreeSet<String>) -> Result<bool, String> {
+    let Some((_, versions)) = REGISTERED.iter().chain(&OTHERS).find(|(known, _)| *known == group) else {
+        unknown.insert(group.to_owned());
+        return Ok(false);
+    };
+    if versions.contains(&version) {
+        return Ok(true);
+    }
+    let shown = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    Err(format!("group version {shown} that has not been registered"))
+}
+
+/// The value of a version or resource: Go's booleans; none at all is on.
+fn switch(key: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "" | "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        _ => Err(format!("invalid value of {key}: {value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")),
+    }
+}
+
+/// `v1` of the stage nothing, `v1beta2` of `beta`.
+fn is_of(version: &str, stage: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let Some(rest) = version.strip_prefix('v') else { return false };
+    if stage.is_empty() {
+        return digits(rest);
+    }
+    rest.split_once(stage).is_some_and(|(major, minor)| digits(major) && digits(minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Enablement, String> {
+        let pairs = text.split(',').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        Enablement::parse(&pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+    }
+
+    #[test]
+    fn resources_win_over_versions_and_versions_over_classes() {
+        let check = |text: &str, row: (&str, &str, &str), expect: bool| {
+            let apis = parse(text).expect(text);
+            assert_eq!(apis.allows(row.0, row.1, row.2), expect, "{text} {row:?}");
+        };
+        let jobs = ("batch", "v1", "jobs");
+        check("api/all=true", jobs, true);
+        check("api/all=false,/v1=true", jobs, false);
+        check("api/all=false,/v1=true", ("", "v1", "pods"), true);
+        check("api/all=false,api/ga=true", jobs, true);
+        check("api/ga=false,apps/v1", jobs, false);
+        check("api/beta=false,api/alpha=false", jobs, true);
+        check("batch/v1=false", jobs, false);
+        check("batch/v1=0,batch/v1/jobs=1", jobs, true);
+        check("batch/v1=0,batch/v1/jobs=1", ("batch", "v1", "cronjobs"), false);
+        check("batch/v1/jobs=false", jobs, false);
+        check("batch/v1/jobs=false", ("batch", "v1", "cronjobs"), true);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_upstreams_words() {
+        let check = |text: &str, expect: &str| assert_eq!(parse(text).expect_err(text), expect);
+        check("api/all=false", "invalid key with only api/all=false");
+        check("api/all=maybe", "invalid value api/all=maybe");
+        check("v1", "runtime-config invalid key v1");
+        check("a/b/c/d", "runtime-config invalid key a/b/c/d");
+        check("foo.dev/v1,api/legacy", "unknown api groups api,foo.dev");
+        check("apps/v9", "group version apps/v9 that has not been registered");
+        check(
+            "apps/v1=maybe",
+            "invalid value of apps/v1: maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+        );
+        check(
+            "apps/v1/Deployments",
+            "invalid key apps/v1/Deployments: group/version/resource and resource is always lowercase plural, not \
+             \"Deployments\"",
+        );
+    }
+}
