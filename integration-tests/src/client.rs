@@ -80,6 +80,8 @@ pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
         read_chunks(&mut reader, &mut body)?;
     } else if let Some(length) = header("content-length").and_then(|v| v.parse::<u64>().ok()) {
         reader.by_ref().take(length).read_to_end(&mut body)?;
+    } else if status == 101 {
+        let _ = reader.read_to_end(&mut body); // the other protocol, to its end, however abrupt
     }
     Ok(Reply { status, headers, body })
 }

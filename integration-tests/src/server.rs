@@ -146,13 +146,18 @@ impl Server {
         text(&output.stdout)
     }
 
+    /// kubectl with the server's own kubeconfig, to be run.
+    pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(kubectl_path());
+        command.args(arguments).env("KUBECONFIG", self.data().join("admin.kubeconfig")).env("HOME", self.dir.path()); // its discovery cache is this server's alone
+        command
+    }
+
     /// Runs kubectl, whatever becomes of it.
     pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Output {
         use std::io::Write;
-        let mut child = Command::new(kubectl_path())
-            .args(arguments)
-            .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
-            .env("HOME", self.dir.path()) // its discovery cache is this server's alone
+        let mut child = self
+            .kubectl_command(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

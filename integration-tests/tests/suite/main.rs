@@ -7,5 +7,7 @@ mod durability;
 mod encryption;
 mod etcd;
 mod kubectl;
+mod kubectl_operations;
+mod kubelet;
 mod readme;
 mod workspace;
