@@ -6,7 +6,10 @@ use http::{HeaderMap, Method, Uri};
 use hyper::body::Incoming;
 use machinery::Str;
 
-use crate::{auth::User, resource::Verb};
+use crate::{
+    auth::{Authorizer, User},
+    resource::Verb,
+};
 
 /// One request. Steps of the pipeline fill it in; handlers read it.
 pub struct Request {
@@ -22,6 +25,8 @@ pub struct Request {
     pub info: RequestInfo,
     /// Who asks. Anonymous until authentication has run.
     pub user: Arc<User>,
+    /// Who says what they may do, for what turns out only on the way.
+    pub authorizer: Arc<dyn Authorizer>,
     /// The audit id: the client's own, or a new one.
     pub audit_id: Str,
     /// When it must be answered; none for watches and streams.

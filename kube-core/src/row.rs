@@ -13,7 +13,10 @@ use machinery::{
     schema::{Schema, Shape, builtin},
 };
 
-use crate::strategy::{Kind, Rules};
+use crate::{
+    strategy::{Kind, Rules},
+    validation::second_look,
+};
 
 /// The methods that a proxy passes on; discovery lists them as verbs.
 const PROXY: Verbs = Verbs::of(&[Verb::Create, Verb::Delete, Verb::Get, Verb::Patch, Verb::Update]);
@@ -67,7 +70,7 @@ impl GroupVersion {
             storage_path: Str::new_static(plural),
             storage_version: (Str::new_static(group), Str::new_static(version)),
             conversion: None,
-            strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone())),
+            strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone(), second_look(group, kind))),
             printer: printer::metadata().printer(),
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::default(),
@@ -156,7 +159,7 @@ impl Row {
 
     /// The kind's rules.
     pub(crate) fn strategy(mut self, rules: Rules) -> Self {
-        self.0.strategy = Arc::new(Kind::new(rules, self.0.schema.clone()));
+        self.0.strategy = Arc::new(Kind::new(rules, self.0.schema.clone(), second_look(&self.0.group, &self.0.kind)));
         self
     }
 

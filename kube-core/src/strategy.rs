@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use generic_server::resource::{Strategy, WriteContext};
+use generic_server::resource::{SecondLook, Strategy, WriteContext};
 use machinery::{
     Value,
     meta::{
@@ -36,8 +36,6 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub(crate) unconditional_update: bool,
-    /// An update's metadata are looked at once, not by the kind's own rules too.
-    pub(crate) metadata_once: bool,
     /// A DELETE without a propagation policy leaves dependents alone.
     pub(crate) orphans: bool,
     /// What whoever deletes an object without a word on its dependents is told.
@@ -108,7 +106,6 @@ impl Rules {
         names: names::name_is_dns_subdomain,
         create_on_update: false,
         unconditional_update: true,
-        metadata_once: false,
         orphans: false,
         orphan_warning: None,
         defaults: |_| {},
@@ -158,12 +155,6 @@ impl Rules {
     /// With changes below other members counted.
     pub(crate) const fn counts(mut self, members: &'static [&'static str]) -> Self {
         self.generation = Some(members);
-        self
-    }
-
-    /// With rules for updates that leave the metadata alone.
-    pub(crate) const fn metadata_once(mut self) -> Self {
-        self.metadata_once = true;
         self
     }
 
@@ -244,13 +235,14 @@ impl Rules {
 pub(crate) struct Kind {
     rules: Rules,
     schema: Arc<Schema>,
+    second_look: SecondLook,
     blank: OnceLock<Option<Value>>,
 }
 
 impl Kind {
     /// Of a kind whose objects have this schema.
-    pub(crate) fn new(rules: Rules, schema: Arc<Schema>) -> Self {
-        Kind { rules, schema, blank: OnceLock::new() }
+    pub(crate) fn new(rules: Rules, schema: Arc<Schema>, second_look: SecondLook) -> Self {
+        Kind { rules, schema, second_look, blank: OnceLock::new() }
     }
 
     /// The status of an object about which nothing has been said, with what Go writes always.
@@ -380,6 +372,10 @@ impl Strategy for Kind {
         self.rules.generation
     }
 
+    fn second_look(&self) -> SecondLook {
+        self.second_look
+    }
+
     fn name_rule(&self) -> NameRule {
         self.rules.names
     }
@@ -414,10 +410,6 @@ impl Strategy for Kind {
 
     fn expires(&self) -> bool {
         self.rules.expires
-    }
-
-    fn checks_metadata_again(&self) -> bool {
-        !self.rules.metadata_once
     }
 
     fn orphans_by_default(&self) -> bool {

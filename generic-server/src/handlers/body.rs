@@ -66,12 +66,6 @@ async fn drain(body: &mut Incoming) {
 /// The encodings that documents may come in.
 const READABLE: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 
-/// Types that are served no more, but are still recognised.
-const RETIRED: [(&str, &str, &str); 2] = [
-    ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"),
-    ("apiregistration.k8s.io", "v1beta1", "APIService"),
-];
-
 /// The document in a request's body, as the row's type: decoded, checked for unknown fields, defaulted.
 pub async fn read_object(
     request: &mut Request,
@@ -179,13 +173,7 @@ impl Expected<'_> {
             Value::Null => Value::object(),
             Value::Object(_) => value,
             other => {
-                let go_type = go_type_name(&other);
-                let why = format!(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal {go_type} into Go value of type \
-                     struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
-                     \"json:\\\"kind,omitempty\\\"\" }}"
-                );
-                return Err(self.unrecognized(&why, bytes));
+                return Err(self.unrecognized(&no_type_in(&other), bytes));
             }
         };
         let text = |key: &str| match value.get(key) {
@@ -245,7 +233,7 @@ impl Expected<'_> {
     /// A document of another type: known or not, it is refused.
     fn other_kind(&self, api_version: &str, kind: &str) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let known = builtin::by_gvk(group, version, kind).is_some() || RETIRED.contains(&(group, version, kind));
+        let known = builtin::is_registered(group, version, kind);
         if known && kind == self.kind {
             let expected = if self.group.is_empty() {
                 self.version.to_owned()
@@ -395,6 +383,15 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
         return String::from_utf8_lossy(start).into_owned() + more;
     }
     start.iter().map(|b| format!("{b:02x}")).collect::<String>() + more
+}
+
+/// What Go says of a document that is no object, where it looks for its type.
+pub(super) fn no_type_in(document: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
+         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go_type_name(document)
+    )
 }
 
 fn go_type_name(value: &Value) -> &'static str {

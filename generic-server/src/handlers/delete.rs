@@ -33,6 +33,10 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let deleted = target.registry.delete(&mut write, &info.name, &options).await?;
     target.settle(options.dry_run, &info.namespace, &info.name).await;
     let response = match deleted {
+        // Whoever asks with the old form of the option that dependents go hears that the object is still there.
+        Deleted::Marked(bytes) if options.orphan_dependents == Some(false) => {
+            view.bytes(StatusCode::ACCEPTED, &target.registry, &bytes).await?
+        }
         Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes).await?,
         Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
             view.bytes(StatusCode::OK, &target.registry, &bytes).await?
@@ -69,6 +73,9 @@ pub(super) async fn read_options(request: &mut Request) -> Result<DeleteOptions,
         Media::Yaml => machinery::codec::yaml::decode(&bytes).map_err(|e| bad(e.to_string()))?,
         Media::Protobuf => protobuf::decode(&bytes).map_err(|e| bad(format!("{e} ({})", excerpt(&bytes))))?,
     };
+    if !matches!(value, Value::Object(_) | Value::Null) {
+        return Err(bad(body::no_type_in(&value)));
+    }
     let text = |key: &str| value.str_at(&[key]).unwrap_or("");
     let (kind, version) = (text("kind"), text("apiVersion"));
     if !matches!(kind, "" | "DeleteOptions") {

@@ -10,6 +10,7 @@ mod list;
 mod list_options;
 pub mod options;
 mod patch;
+mod permission;
 mod scale;
 mod scale_fields;
 mod scale_view;

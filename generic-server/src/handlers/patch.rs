@@ -17,6 +17,7 @@ use super::{
     Target, body,
     create::{check_name, check_namespace},
     options::{FieldValidation, WriteKind, WriteOptions},
+    permission::Permitted,
     transform::View,
 };
 use crate::{
@@ -76,7 +77,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
             let place = (info.namespace.as_str(), info.name.as_str(), info.subresource.as_str());
             crate::fields::Apply::read(row, &target.registry, place, &bytes, &options)?
         };
-        target.registry.update(&mut write, &info.name, &change).await?
+        target.registry.update(&mut write, &info.name, &Permitted::new(&change, &target.request)).await?
     } else {
         let change = Patch::read(kind, &bytes, row, &info.namespace, &info.name, options.field_validation)?;
         target.registry.update(&mut write, &info.name, &change).await?

@@ -6,6 +6,7 @@ use super::{
     Target, body,
     create::{check_name, check_namespace},
     options::{WriteKind, WriteOptions},
+    permission::Permitted,
     transform::View,
 };
 use crate::{
@@ -33,7 +34,8 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     };
     let creates = info.subresource.is_empty() && row.strategy.allow_create_on_update();
     let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
-    let written = target.registry.update(&mut write, &info.name, change).await?;
+    let change = Permitted::new(change, &target.request);
+    let written = target.registry.update(&mut write, &info.name, &change).await?;
     target.settle_written(options.dry_run, &written).await;
     view.written(&target.registry, &written).await
 }

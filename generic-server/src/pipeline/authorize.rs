@@ -12,10 +12,14 @@ use crate::{
 
 /// Lets the request pass, or refuses it with upstream's words.
 pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) -> Result<(), Status> {
-    let attributes = Attributes { user: &request.user, info: &request.info };
-    match authorizer.authorize(&attributes).await {
+    authorize_info(authorizer, &request.info, &request.user).await
+}
+
+/// The same for what a request turns out to need on its way.
+pub(crate) async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, user: &User) -> Result<(), Status> {
+    match authorizer.authorize(&Attributes { user, info }).await {
         Decision::Allow => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(&request.info, &request.user, &reason)),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(info, user, &reason)),
     }
 }
 

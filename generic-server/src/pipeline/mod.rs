@@ -24,6 +24,7 @@ use machinery::{Str, meta::status::Status};
 use tracing::Instrument;
 
 pub use authenticate::Authentication;
+pub(crate) use authorize::authorize_info;
 pub use cors::Cors;
 
 use crate::{
@@ -82,6 +83,7 @@ impl Pipeline {
             query,
             info,
             user: anonymous(),
+            authorizer: self.authorizer.clone(),
             audit_id,
             deadline: None,
             body: Some(body),

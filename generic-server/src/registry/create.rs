@@ -7,7 +7,7 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect};
 
-use super::{Registry, Write, Written, metadata, reserve::Held};
+use super::{Change, Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
@@ -19,40 +19,37 @@ const NAME_TRIES: usize = 8;
 impl Registry {
     /// Makes an object. `object` is decoded and defaulted, in the version of `write.row`.
     pub async fn create(&self, write: &mut Write<'_>, object: Value) -> Result<Written, Status> {
-        self.create_with(write, object, false).await
+        self.create_with(write, object, None).await
     }
 
-    /// Makes an object whose fields' managers are noted already (`tracked`), or not.
+    /// Makes an object, perhaps because a change found none.
     pub(super) async fn create_with(
         &self,
         write: &mut Write<'_>,
         mut object: Value,
-        tracked: bool,
+        change: Option<&dyn Change>,
     ) -> Result<Written, Status> {
         if let Some(why) = self.row.strategy.refuse_create() {
             let name = metadata::text(&object, "name");
             return Err(Status::forbidden(&self.group_resource(), name, why));
         }
-        metadata::note_repeated_owners(&mut object, write.warnings);
+        metadata::note_repeated_owners(&mut object, "", write.warnings);
         let asked_version = metadata::text(&object, "resourceVersion");
         if !matches!(asked_version, "" | "0") {
             return Err(Status::unknown_error("resourceVersion should not be set on objects to be created"));
         }
-        metadata::wipe_system_fields(&mut object);
         if self.row.namespaced {
             metadata::metadata_mut(&mut object).insert("namespace", write.namespace);
         } else {
             metadata::metadata_mut(&mut object).remove("namespace");
         }
-        // What no client sets is no client's field.
-        for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-            metadata::metadata_mut(&mut object).remove(member);
-        }
-        if !tracked {
+        metadata::wipe_system_fields(&mut object);
+        if !change.is_some_and(Change::tracks_fields) {
             fields::track(write, self, None, &mut object).await;
         }
         let name = metadata::text(&object, "name").to_owned();
         self.admit(Operation::Create, write, &name, None, &mut object).await?;
+        metadata::note_repeated_owners(&mut object, metadata::AFTER_ADMISSION, write.warnings);
         // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
         let object = if self.row.built_in { self.in_stored_version(write.row, object).await? } else { object };
         let generated =
@@ -60,7 +57,7 @@ impl Registry {
         let mut tries = if generated { NAME_TRIES } else { 1 };
         loop {
             tries -= 1;
-            match self.create_once(write, object.clone()).await {
+            match self.create_once(write, object.clone(), change).await {
                 Err(status) if generated && status.is_already_exists() => {
                     if tries == 0 {
                         let base = metadata::text(&object, "generateName");
@@ -72,7 +69,12 @@ impl Registry {
         }
     }
 
-    async fn create_once(&self, write: &mut Write<'_>, mut object: Value) -> Result<Written, Status> {
+    async fn create_once(
+        &self,
+        write: &mut Write<'_>,
+        mut object: Value,
+        change: Option<&dyn Change>,
+    ) -> Result<Written, Status> {
         metadata::fill_system_fields(&mut object);
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
@@ -81,7 +83,7 @@ impl Registry {
             }
         }
         let mut held = self.reserve(write, &mut object, None).await?;
-        let written = self.create_reserved(write, object, &mut held).await;
+        let written = self.create_reserved(write, object, change, &mut held).await;
         held.settle(written.is_ok()).await;
         written
     }
@@ -91,6 +93,7 @@ impl Registry {
         &self,
         write: &mut Write<'_>,
         mut object: Value,
+        change: Option<&dyn Change>,
         held: &mut Held,
     ) -> Result<Written, Status> {
         let strategy = self.row.strategy.clone();
@@ -115,6 +118,9 @@ impl Registry {
             return Err(Status::invalid(&self.group_kind(), &name, errors));
         }
         write.warnings.extend(strategy.warnings_on_create(&object));
+        if let Some(change) = change {
+            change.may_create().await?;
+        }
         let attributes = Attributes {
             operation: Operation::Create,
             row: write.row,

@@ -25,30 +25,34 @@ pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object.str_at(&["metadata", key]).unwrap_or("")
 }
 
-/// Drops members that only the server sets on a new object: nobody comes to own them by sending them.
+/// Drops what only the server sets on a new object.
 pub(super) fn wipe_system_fields(object: &mut Value) {
     let metadata = metadata_mut(object);
-    for key in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
+    for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(key);
     }
 }
 
-/// Sets them.
+/// Sets what only the server sets on a new object.
 pub(super) fn fill_system_fields(object: &mut Value) {
+    wipe_system_fields(object);
     let metadata = metadata_mut(object);
     metadata.remove("resourceVersion");
     metadata.insert("creationTimestamp", now());
     metadata.insert("uid", new_uid());
 }
 
-/// Members of an update that come from the stored object whatever the client sends: those that it left out.
+/// Members of an update that come from the stored object: some whatever the client sends, some if it left them out.
 pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let metadata = metadata_mut(new);
     metadata.remove("selfLink");
-    for key in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for key in ["uid", "deletionGracePeriodSeconds"] {
         if let (None, Some(value)) = (metadata.get(key), old.at(&["metadata", key])) {
             metadata.insert(key, value.clone());
         }
+    }
+    if let Some(value) = old.at(&["metadata", "deletionTimestamp"]) {
+        metadata.insert("deletionTimestamp", value.clone()); // a deletion once begun is not taken back
     }
     for key in ["creationTimestamp", "generation"] {
         match old.at(&["metadata", key]) {
@@ -87,8 +91,11 @@ pub(super) fn unchanged(new: &Value, old: &Value) -> bool {
     strip(new) == strip(old)
 }
 
-/// Of equal owner references the first one stays; a warning names what was repeated.
-pub(super) fn note_repeated_owners(object: &mut Value, warnings: &mut Vec<String>) {
+/// What the warning about repeated owners says of those that are there once admission has run, or come with a patch.
+pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
+
+/// Of equal owner references the first one stays; a warning names what was repeated, and says `when` it was found.
+pub(super) fn note_repeated_owners(object: &mut Value, when: &str, warnings: &mut Vec<String>) {
     let Some(owners) = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut repeated: Vec<&str> = Vec::new();
@@ -106,7 +113,7 @@ pub(super) fn note_repeated_owners(object: &mut Value, warnings: &mut Vec<String
         return;
     }
     warnings.push(format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         repeated.join(", ")
     ));

@@ -12,6 +12,7 @@ use super::{Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
+    resource::SecondLook,
 };
 
 /// How often a change that names no resourceVersion is tried on a newer state before the client hears of the conflict.
@@ -26,6 +27,16 @@ pub trait Change: Send + Sync {
 
     /// Whether the fields' managers are already noted (server-side apply does so itself).
     fn tracks_fields(&self) -> bool {
+        false
+    }
+
+    /// Refuses the creation of an object that was not there, once it is known to be sound.
+    async fn may_create(&self) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Whether the new state is the client's document as it stands (PUT), not made from the current one.
+    fn replaces(&self) -> bool {
         false
     }
 }
@@ -87,7 +98,7 @@ impl Registry {
                     self.check_uid(write, name, &object, "")?;
                 }
                 metadata::metadata_mut(&mut object).remove("resourceVersion");
-                self.create_with(write, object, change.tracks_fields()).await
+                self.create_with(write, object, Some(change)).await
             }
         }
     }
@@ -105,10 +116,11 @@ impl Registry {
         let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
             return Err(self.not_found(name));
         };
-        metadata::note_repeated_owners(&mut new, write.warnings);
+        if change.replaces() {
+            metadata::note_repeated_owners(&mut new, "", write.warnings);
+        }
         let pinned = self.check_version(write, name, &new, current)?;
         self.place(write, &mut new);
-        metadata::carry_over(&mut new, &current.value);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
             fields::track(write, self, Some(&old_versioned), &mut new).await;
@@ -116,11 +128,13 @@ impl Registry {
             machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
+        metadata::note_repeated_owners(&mut new, metadata::AFTER_ADMISSION, write.warnings);
         // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
         let (mut new, old) = match self.row.built_in {
             true => (self.in_stored_version(write.row, new).await?, &current.value),
             false => (new, &old_versioned),
         };
+        metadata::carry_over(&mut new, old);
         let mut held = self.reserve(write, &mut new, Some(old)).await?;
         let written = self.update_reserved(write, (key, name), (new, old), current, pinned, &mut held).await;
         held.settle(matches!(written, Ok(Ok(_)))).await;
@@ -222,13 +236,7 @@ impl Registry {
     async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
-        let path = Path::ROOT.field("metadata");
-        if strategy.checks_metadata_again() {
-            errors.extend(validation::validate_object_meta_update(Meta::of(new), Meta::of(old), &path));
-        }
-        if self.row.built_in && strategy.knows_standard_finalizers() {
-            errors.extend(validation::validate_kube_finalizers(Meta::of(new), &path));
-        }
+        self.look_again(write.subresource, new, old, &mut errors);
         errors.extend(match write.subresource {
             "" => strategy.validate_update(&write.context(), new, old),
             "status" => strategy.validate_status_update(&write.context(), new, old),
@@ -251,6 +259,33 @@ impl Registry {
             old: Some(old),
         };
         self.admission.validate(&attributes, new, write.warnings).await
+    }
+
+    /// A kind's rules look at the metadata once more, and both findings reach the client.
+    fn look_again(&self, subresource: &str, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        let look = match self.row.strategy.second_look() {
+            look if subresource.is_empty() => look,
+            SecondLook::Nothing | SecondLook::Whole => SecondLook::Nothing,
+            _ => SecondLook::Changes,
+        };
+        let path = Path::ROOT.field("metadata");
+        let (new, old) = (Meta::of(new), Meta::of(old));
+        let (rule, namespaced) = (self.row.strategy.name_rule(), self.row.namespaced);
+        let changes = || validation::validate_object_meta_update(new, old, &path);
+        let whole = || validation::validate_object_meta(new, namespaced, rule, &path);
+        let looks: &[&dyn Fn() -> Vec<FieldError>] = match look {
+            SecondLook::Nothing => &[],
+            SecondLook::Changes => &[&changes],
+            SecondLook::Whole => &[&whole],
+            SecondLook::ChangesThenWhole => &[&changes, &whole],
+            SecondLook::WholeThenChanges => &[&whole, &changes],
+        };
+        for look in looks {
+            errors.extend(look());
+            if self.row.built_in && self.row.strategy.knows_standard_finalizers() {
+                errors.extend(validation::validate_kube_finalizers(new, &path));
+            }
+        }
     }
 
     /// Whether nothing is left to do for an object in deletion: its grace period is zero.
@@ -302,6 +337,10 @@ impl Change for Replace {
     async fn apply(&self, current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         Ok(current.map(|_| self.0.clone()))
     }
+
+    fn replaces(&self) -> bool {
+        true
+    }
 }
 
 /// Replaces the object, or makes it if it is not there (PUT on kinds that allow it).
@@ -311,5 +350,9 @@ pub struct ReplaceOrCreate(pub Value);
 impl Change for ReplaceOrCreate {
     async fn apply(&self, _current: Option<&Value>, _warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         Ok(Some(self.0.clone()))
+    }
+
+    fn replaces(&self) -> bool {
+        true
     }
 }

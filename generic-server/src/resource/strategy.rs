@@ -23,6 +23,23 @@ pub struct WriteContext<'a> {
     pub user: &'a User,
 }
 
+/// What a kind's own rules of updates look at in the metadata, after the look that every update gets. Findings of each look
+/// reach the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecondLook {
+    /// Nothing.
+    Nothing,
+    /// What changed.
+    #[default]
+    Changes,
+    /// All, as if the object were new.
+    Whole,
+    /// What changed, then all.
+    ChangesThenWhole,
+    /// All, then what changed.
+    WholeThenChanges,
+}
+
 /// One kind's rules. All have defaults; a kind writes down only what is particular to it.
 ///
 /// Objects come and go in the row's storage version, defaulted. `prepare_*` may change the new object and nothing else;
@@ -119,11 +136,6 @@ pub trait Strategy: Send + Sync {
         }
     }
 
-    /// Whether the kind's own rules for updates look at the metadata once more, so that both findings reach the client.
-    fn checks_metadata_again(&self) -> bool {
-        true
-    }
-
     /// Whether the kind has a generation.
     fn has_generation(&self) -> bool {
         self.generation_fields().is_some()
@@ -143,6 +155,11 @@ pub trait Strategy: Send + Sync {
     /// Whether finalizers without a domain must be among the standard ones, as for upstream's core kinds.
     fn knows_standard_finalizers(&self) -> bool {
         true
+    }
+
+    /// What the kind's rules of updates look at in the metadata.
+    fn second_look(&self) -> SecondLook {
+        SecondLook::default()
     }
 
     /// Which names the kind allows.

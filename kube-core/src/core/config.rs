@@ -80,7 +80,7 @@ fn config_map(_cx: &WriteContext<'_>, map: &Field<'_>, errors: &mut Errors) {
         size += decoded_len(value.text());
     });
     if size > MAX_DATA {
-        errors.push(FieldError::too_long("", MAX_DATA));
+        errors.push(FieldError::too_long("[]", MAX_DATA)); // how upstream's empty path is written
     }
 }
 

@@ -2,7 +2,7 @@
 
 use machinery::Value;
 
-use super::limits_validation;
+use super::{limits_validation, quota_warnings};
 use crate::{
     defaults::{each, fill, round, within},
     strategy::Rules,
@@ -10,7 +10,7 @@ use crate::{
 
 /// The rules of limit ranges.
 pub(super) const RULES: Rules =
-    Rules::PLAIN.create_on_update().metadata_once().defaults(defaults).validate(limits_validation::limit_range);
+    Rules::PLAIN.create_on_update().defaults(defaults).validate(limits_validation::limit_range);
 
 /// The rules of quotas.
 pub(super) const QUOTAS: Rules = Rules::STATUS
@@ -24,7 +24,8 @@ pub(super) const QUOTAS: Rules = Rules::STATUS
     })
     .validate(limits_validation::quota)
     .validate_update(limits_validation::quota_update)
-    .validate_status(limits_validation::quota_status);
+    .validate_status(limits_validation::quota_status)
+    .warn(quota_warnings::warnings);
 
 /// A container's limit is at most the maximum, its request the limit or else the minimum.
 fn defaults(range: &mut Value) {

@@ -11,6 +11,7 @@ mod namespaces;
 mod nodes;
 pub(crate) mod pods;
 pub(crate) mod printers;
+mod quota_warnings;
 pub(crate) mod services;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};

@@ -10,17 +10,13 @@ use crate::{
 
 /// The rules of flow schemas.
 pub(super) const FLOW_SCHEMAS: Rules = Rules::WORKLOAD
-    .metadata_once()
     .defaults(|schema| within(schema, "spec", |spec| number(spec, "matchingPrecedence", 1000)))
     .validate(validation::flow_schema)
     .validate_status(validation::conditions);
 
 /// The rules of priority levels.
-pub(super) const PRIORITY_LEVELS: Rules = Rules::WORKLOAD
-    .metadata_once()
-    .defaults(priority_level)
-    .validate(levels::level)
-    .validate_status(validation::conditions);
+pub(super) const PRIORITY_LEVELS: Rules =
+    Rules::WORKLOAD.defaults(priority_level).validate(levels::level).validate_status(validation::conditions);
 
 fn priority_level(level: &mut Value) {
     within(level, "spec", |spec| {

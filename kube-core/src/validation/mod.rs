@@ -9,6 +9,7 @@
 mod addresses;
 mod errors;
 mod field;
+mod metadata;
 mod rules;
 mod seen;
 
@@ -23,5 +24,6 @@ pub(crate) use amounts::{
 pub(crate) use errors::Errors;
 pub(crate) use field::Field;
 pub(crate) use go::{Go, Member, shown, shown_selector};
+pub(crate) use metadata::second_look;
 pub(crate) use seen::Seen;
 pub(crate) use selector::{MISMATCH, selects};

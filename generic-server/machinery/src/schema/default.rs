@@ -37,7 +37,11 @@ fn default_of(schema: &Schema) -> Option<&Value> {
 /// The default of an object's member. One of Go's zeros changes nothing in a built-in type that leaves zeros out.
 fn member_default<'a>(object: &Object, field: &'a Field) -> Option<&'a Value> {
     let left_out = object.definition.is_some() && !field.pointer && !field.keep;
-    default_of(&field.schema).filter(|default| !(left_out && default.as_str() == Some("")))
+    let is_zero = |default: &Value| match default {
+        Value::Int(0) | Value::Bool(false) => true,
+        other => other.as_str() == Some(""),
+    };
+    default_of(&field.schema).filter(|default| !(left_out && is_zero(default)))
 }
 
 fn lacks(schema: &Schema, value: &Value) -> bool {
@@ -171,5 +175,14 @@ mod tests {
         let before = value.get("imagePullSecrets").cloned();
         apply_defaults(account, &mut value);
         assert_eq!(value.get("imagePullSecrets").cloned(), before);
+    }
+
+    #[test]
+    fn a_builtins_default_of_zero_is_not_written_where_go_omits_zero() {
+        let controller = builtin::schema_of("", "v1", "ReplicationController").expect("ReplicationController");
+        let mut value = json::decode(br#"{"spec":{}}"#).expect("JSON");
+        apply_defaults(controller, &mut value);
+        assert_eq!(value.at(&["spec", "minReadySeconds"]), None);
+        assert_eq!(value.at(&["spec", "replicas"]).and_then(Value::as_i64), Some(1));
     }
 }

@@ -21,6 +21,7 @@ pub(super) fn item_key(list: &ListAtom<'_>, index: usize, item: &Value) -> Resul
                     return Err("associative list with keys may not have non-map elements".into());
                 };
                 let mut key: Vec<(&str, Value)> = Vec::with_capacity(names.len());
+                // Members that are missing and have no default are not part of the key, unless nothing is left of it.
                 for name in names {
                     let value = members.get(name).cloned().or_else(|| key_default(&map, name));
                     key.extend(value.map(|value| (name.as_str(), value)));

@@ -1,12 +1,15 @@
 //! The facts table of every type that v1.36 serves by default, compiled in as text and read definition by definition, on
 //! first use. `types.tsv` is made by `tools/builtin-types/generate.py`.
 
+mod legacy;
 mod parse;
 
 use std::sync::{LazyLock, OnceLock};
 
 use super::{ProtoField, Schema, TypeId};
 use crate::Str;
+
+pub use legacy::is_registered;
 
 static TEXT: &str = include_str!("types.tsv");
 

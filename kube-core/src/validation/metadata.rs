@@ -1,0 +1,59 @@
+//! How each kind's rules of updates look at the metadata, where they do not look at what changed alone.
+
+use generic_server::resource::SecondLook;
+
+/// Kinds by `group/Kind`.
+const LOOKS: &[(SecondLook, &[&str])] = &[
+    (
+        SecondLook::ChangesThenWhole,
+        &["/ConfigMap", "/Pod", "/Secret", "/Service", "/ServiceAccount", "storage.k8s.io/CSIDriver"],
+    ),
+    (
+        SecondLook::WholeThenChanges,
+        &[
+            "/Namespace",
+            "/Node",
+            "/PersistentVolume",
+            "/PersistentVolumeClaim",
+            "/ReplicationController",
+            "apps/DaemonSet",
+            "apps/ReplicaSet",
+            "rbac.authorization.k8s.io/ClusterRole",
+            "rbac.authorization.k8s.io/ClusterRoleBinding",
+            "rbac.authorization.k8s.io/Role",
+            "rbac.authorization.k8s.io/RoleBinding",
+            "storage.k8s.io/StorageClass",
+        ],
+    ),
+    (
+        SecondLook::Whole,
+        &[
+            "/LimitRange",
+            "admissionregistration.k8s.io/MutatingWebhookConfiguration",
+            "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+            "discovery.k8s.io/EndpointSlice",
+            "flowcontrol.apiserver.k8s.io/FlowSchema",
+            "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration",
+        ],
+    ),
+    (SecondLook::Nothing, &["policy/PodDisruptionBudget"]),
+];
+
+/// What a kind's rules of updates look at in the metadata.
+pub(crate) fn second_look(group: &str, kind: &str) -> SecondLook {
+    let is_named = |name: &&str| name.split_once('/') == Some((group, kind));
+    let found = LOOKS.iter().find(|(_, kinds)| kinds.iter().any(is_named));
+    found.map_or(SecondLook::Changes, |(look, _)| *look)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_that_are_not_listed_look_at_changes() {
+        assert_eq!(second_look("", "ConfigMap"), SecondLook::ChangesThenWhole);
+        assert_eq!(second_look("apps", "Deployment"), SecondLook::Changes);
+        assert_eq!(second_look("other", "ConfigMap"), SecondLook::Changes);
+    }
+}
