@@ -21,7 +21,10 @@ use generic_server::{
     serve::Lifecycle,
     tasks::{Task, Tasks},
 };
-use kube_core::service_network::{self, Reconciler};
+use kube_core::{
+    rbac::{Rbac, no_escalation},
+    service_network::{self, Reconciler},
+};
 use machinery::{Str, codec::json, meta::ip::Cidr};
 use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 
@@ -58,13 +61,15 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         settings: settings(config),
     };
 
-    let authorizer = authorizer(config);
+    let rbac = Arc::new(Rbac::default());
+    let authorizer = authorizer(config, &rbac);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
     let core = kube_core::build(kube_core::Options {
         backing: &backing,
         authorizer: &authorizer,
+        rbac: &rbac,
         delegate: extensions.server,
         network: &network,
         tokens: vec![Arc::new(identity::static_tokens(config)?)],
@@ -84,7 +89,11 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
             name => kube_core::admission::plugin(name, &core.registries, &authorizer, &settings),
         }
     };
-    admission.set(config.admission.plugins.iter().filter_map(plugin).collect());
+    let mut plugins: Vec<_> = config.admission.plugins.iter().filter_map(plugin).collect();
+    if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
+        plugins.push(no_escalation(rbac, authorizer.clone()));
+    }
+    admission.set(plugins);
 
     let registry = |group: &'static str, plural: &'static str| {
         core.registries[&(Str::new_static(group), Str::new_static(plural))].clone()
@@ -357,14 +366,17 @@ fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
 }
 
 /// system:masters first, then the modes in order. What is not built yet lets nobody in but to the public paths.
-fn authorizer(config: &Config) -> Arc<dyn Authorizer> {
-    let modes = config.authorization.modes.iter().map(|mode| {
-        let mode = match mode {
-            AuthorizationMode::AlwaysAllow => auth::Mode::AlwaysAllow,
-            AuthorizationMode::AlwaysDeny => auth::Mode::AlwaysDeny,
-            _ => auth::Mode::PublicPathsOnly,
-        };
-        Arc::new(mode) as Arc<dyn Authorizer>
+fn authorizer(config: &Config, rbac: &Arc<Rbac>) -> Arc<dyn Authorizer> {
+    let has_roles = config.authorization.modes.contains(&AuthorizationMode::Rbac);
+    let modes = config.authorization.modes.iter().filter_map(|mode| -> Option<Arc<dyn Authorizer>> {
+        Some(match mode {
+            AuthorizationMode::Rbac => rbac.clone(),
+            AuthorizationMode::AlwaysAllow => Arc::new(auth::Mode::AlwaysAllow),
+            AuthorizationMode::AlwaysDeny => Arc::new(auth::Mode::AlwaysDeny),
+            // Roles say what is public, if there are any.
+            _ if has_roles => return None,
+            _ => Arc::new(auth::Mode::PublicPathsOnly),
+        })
     });
     Arc::new(SystemMasters(modes.collect()))
 }

@@ -28,7 +28,7 @@ mod flowcontrol;
 mod networking;
 mod node;
 mod policy;
-mod rbac;
+pub mod rbac;
 mod resource;
 mod scheduling;
 mod storage;

@@ -14,6 +14,7 @@ use machinery::Str;
 
 use crate::{
     admission, authentication, authorization, connect, core, flowcontrol, namespaces,
+    rbac::{self, Rbac},
     service_accounts::{self, Lookup, Verifier},
     service_network,
 };
@@ -24,6 +25,8 @@ pub struct Options<'a> {
     pub backing: &'a Backing,
     /// Who may do what: reviews ask it.
     pub authorizer: &'a Arc<dyn Authorizer>,
+    /// Reads this server's roles from then on, whether it is part of the authoriser or not.
+    pub rbac: &'a Rbac,
     /// Whom requests go to that it does not claim.
     pub delegate: Arc<GenericServer>,
     /// Who knows bearer tokens, besides those of service accounts.
@@ -92,6 +95,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
     let flows = Arc::new(Flows::default());
     tasks.extend(flowcontrol::tasks(schemas, levels, &flows));
+    tasks.push(rbac::start(options.rbac, &installed.registries));
     let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
     registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));

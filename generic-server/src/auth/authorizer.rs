@@ -20,8 +20,8 @@ pub struct Attributes<'a> {
 /// What an authoriser says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Yes.
-    Allow,
+    /// Yes; the text says why, if there is more to say than that it is so.
+    Allow(Str),
     /// No, whatever others say.
     Deny(Str),
     /// No opinion: the next one decides; none at all means no. The text says what was missing.
@@ -121,7 +121,7 @@ impl Authorizer for Mode {
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         let info = attributes.info;
         match self {
-            Mode::AlwaysAllow => Decision::Allow,
+            Mode::AlwaysAllow => Decision::Allow(Str::default()),
             Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".into()),
             Mode::PublicPathsOnly => {
                 let known = attributes.user.in_group("system:authenticated");
@@ -129,7 +129,7 @@ impl Authorizer for Mode {
                     && info.method == "get"
                     && (PUBLIC.contains(&info.path.as_str())
                         || known && DISCOVERY.iter().any(|pattern| path_matches(pattern, &info.path)));
-                if allowed { Decision::Allow } else { Decision::NoOpinion(Str::default()) }
+                if allowed { Decision::Allow(Str::default()) } else { Decision::NoOpinion(Str::default()) }
             }
         }
     }
@@ -165,7 +165,7 @@ pub struct SystemMasters(pub Vec<Arc<dyn Authorizer>>);
 impl Authorizer for SystemMasters {
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         if attributes.user.in_group(User::MASTERS) {
-            return Decision::Allow;
+            return Decision::Allow(Str::default());
         }
         let mut reasons = Vec::new();
         for authorizer in &self.0 {
@@ -194,7 +194,8 @@ mod tests {
 
     async fn decide(mode: Mode, user: &User, path: &str) -> bool {
         let info = resolve(&http::Method::GET, path, &Query::default());
-        SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await == Decision::Allow
+        SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await
+            == Decision::Allow(Str::default())
     }
 
     #[tokio::test]

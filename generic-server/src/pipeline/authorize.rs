@@ -18,7 +18,7 @@ pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) ->
 /// The same for what a request turns out to need on its way.
 pub(crate) async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, user: &User) -> Result<(), Status> {
     match authorizer.authorize(&Attributes { user, info }).await {
-        Decision::Allow => Ok(()),
+        Decision::Allow(_) => Ok(()),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(info, user, &reason)),
     }
 }

@@ -20,7 +20,7 @@ pub(super) async fn impersonate(authorizer: &dyn Authorizer, request: &mut Reque
     for info in demands(&wanted) {
         let attributes = Attributes { user: &request.user, info: &info };
         match authorizer.authorize(&attributes).await {
-            Decision::Allow => {}
+            Decision::Allow(_) => {}
             Decision::Deny(reason) | Decision::NoOpinion(reason) => {
                 return Err(refusal_of(&info, &request.user, &reason));
             }

@@ -31,7 +31,8 @@ async fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str)
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     for name in [signer, &domain] {
         let info = RequestInfo { name: name.into(), ..resource_info(verb, GROUP, "*", "signers") };
-        if authorizer.authorize(&auth::Attributes { user, info: &info }).await == Decision::Allow {
+        let decision = authorizer.authorize(&auth::Attributes { user, info: &info }).await;
+        if matches!(decision, Decision::Allow(_)) {
             return true;
         }
     }

@@ -71,7 +71,8 @@ impl Endpoint for AccessReview {
         };
         let info = info_of(&review);
         let status = match self.authorizer.authorize(&Attributes { user: &user, info: &info }).await {
-            Decision::Allow => object! { "allowed" => true },
+            Decision::Allow(reason) if reason.is_empty() => object! { "allowed" => true },
+            Decision::Allow(reason) => object! { "allowed" => true, "reason" => reason },
             Decision::NoOpinion(reason) if reason.is_empty() => object! { "allowed" => false },
             Decision::NoOpinion(reason) => object! { "allowed" => false, "reason" => reason },
             Decision::Deny(reason) => object! { "allowed" => false, "denied" => true, "reason" => reason },

@@ -1,14 +1,23 @@
 //! The group rbac.authorization.k8s.io: roles and who has them.
 
+mod authorizer;
+mod bootstrap;
 mod printers;
 mod rules;
 mod validation;
 
-use generic_server::resource::Resource;
+use std::{collections::HashMap, sync::Arc};
+
+use generic_server::{admission::Admission, auth::Authorizer, registry::Registry, resource::Resource, tasks::Task};
+use machinery::Str;
+
+pub use authorizer::Rbac;
 
 use crate::row::{GroupVersion, Row};
 
-const V1: GroupVersion = GroupVersion("rbac.authorization.k8s.io", "v1");
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+const V1: GroupVersion = GroupVersion(GROUP, "v1");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
@@ -25,4 +34,22 @@ pub(crate) fn resources() -> Vec<Resource> {
     .into_iter()
     .map(Row::build)
     .collect()
+}
+
+/// The registries of cluster roles, cluster role bindings, roles and role bindings.
+pub(crate) fn sources(registries: &HashMap<(Str, Str), Arc<Registry>>) -> [Arc<Registry>; 4] {
+    ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
+        .map(|plural| registries[&(Str::new_static(GROUP), Str::new_static(plural))].clone())
+}
+
+/// Gives the authoriser what it reads, and names what runs beside the requests.
+pub(crate) fn start(rbac: &Rbac, registries: &HashMap<(Str, Str), Arc<Registry>>) -> Task {
+    let sources = sources(registries);
+    rbac.attach(sources.clone());
+    bootstrap::bootstrap_roles(sources)
+}
+
+/// The check that nobody grants more than they hold. It is no plugin: it is always on.
+pub fn no_escalation(rbac: Arc<Rbac>, authorizer: Arc<dyn Authorizer>) -> Arc<dyn Admission> {
+    Arc::new(authorizer::NoEscalation { rbac, authorizer })
 }

@@ -102,6 +102,11 @@ impl Snapshot {
         self
     }
 
+    /// Whether both hold the same objects because they share them: cheap, and never wrong when it says yes.
+    pub fn shares(&self, other: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree)
+    }
+
     /// The revision: a list's resourceVersion.
     pub fn revision(&self) -> Revision {
         self.revision
