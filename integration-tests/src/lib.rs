@@ -10,4 +10,4 @@ mod server;
 
 pub use client::{Reply, raw, send};
 pub use etcd::Etcd;
-pub use server::{Server, binary, free_port, kubectl_path};
+pub use server::{Server, binary, client_path, free_port, kubectl_path};

@@ -148,7 +148,12 @@ impl Server {
 
     /// kubectl with the server's own kubeconfig, to be run.
     pub fn kubectl_command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(kubectl_path());
+        self.client_command("kubectl", arguments)
+    }
+
+    /// A client with the server's own kubeconfig, to be run.
+    pub fn client_command(&self, client: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(client_path(client));
         command.args(arguments).env("KUBECONFIG", self.data().join("admin.kubeconfig")).env("HOME", self.dir.path()); // its discovery cache is this server's alone
         command
     }
@@ -203,10 +208,15 @@ pub fn binary() -> PathBuf {
 
 /// kubectl: the one on PATH, else the one that `tools/install-test-deps` has put into the cache.
 pub fn kubectl_path() -> PathBuf {
+    client_path("kubectl")
+}
+
+/// A client's program: the one on PATH, else the one that `tools/install-test-deps` has put into the cache.
+pub fn client_path(name: &str) -> PathBuf {
     let on_path = std::env::var_os("PATH")
         .into_iter()
-        .flat_map(|path| std::env::split_paths(&path).map(|dir| dir.join("kubectl")).collect::<Vec<_>>());
+        .flat_map(|path| std::env::split_paths(&path).map(|dir| dir.join(name)).collect::<Vec<_>>());
     let cached =
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/kube-apiserver-tests/kubectl/kubectl"));
-    on_path.chain(cached).find(|p| p.is_file()).expect("kubectl: run tools/install-test-deps")
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/kube-apiserver-tests/kubectl").join(name));
+    on_path.chain(cached).find(|p| p.is_file()).unwrap_or_else(|| panic!("{name}: run tools/install-test-deps"))
 }

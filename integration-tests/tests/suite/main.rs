@@ -6,6 +6,7 @@ mod disk;
 mod durability;
 mod encryption;
 mod etcd;
+mod helm;
 mod kubectl;
 mod kubectl_operations;
 mod kubelet;
