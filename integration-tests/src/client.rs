@@ -56,7 +56,7 @@ pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
     let tcp = TcpStream::connect(("127.0.0.1", port))?;
     tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
     let name = ServerName::try_from("localhost").expect("a name");
-    let session = ClientConnection::new(Arc::new(config()), name).map_err(std::io::Error::other)?;
+    let session = ClientConnection::new(Arc::new(tls_config()), name).map_err(std::io::Error::other)?;
     let mut stream = StreamOwned::new(session, tcp);
     stream.write_all(request)?;
     stream.flush()?;
@@ -101,7 +101,7 @@ fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> std::io::Result
 }
 
 /// A client that takes any certificate: the tests are about what is said, the PKI's own tests about to whom.
-fn config() -> ClientConfig {
+pub fn tls_config() -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -7,7 +7,9 @@
 mod client;
 mod etcd;
 mod server;
+mod webhook;
 
-pub use client::{Reply, raw, send};
+pub use client::{Reply, raw, send, tls_config};
 pub use etcd::Etcd;
 pub use server::{Server, binary, client_path, free_port, kubectl_path};
+pub use webhook::{Answer, Webhook};

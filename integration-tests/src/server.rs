@@ -21,6 +21,7 @@ pub struct Server {
     port: u16,
     data: PathBuf,
     arguments: Vec<String>,
+    binary: Option<PathBuf>,
 }
 
 impl Server {
@@ -37,12 +38,22 @@ impl Server {
         std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
             .expect("written");
         let data = dir.path().join("data");
-        Server { child: None, dir, port: free_port(), data, arguments: Vec::new() }
+        Server { child: None, dir, port: free_port(), data, arguments: Vec::new(), binary: None }
     }
 
     /// Sets what is on the command line beside what all servers have, from the next start on.
     pub fn set_arguments(&mut self, arguments: &[&str]) {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    }
+
+    /// Runs this binary instead of the one beside the test.
+    pub fn set_binary(&mut self, binary: PathBuf) {
+        self.binary = Some(binary);
+    }
+
+    /// The process's number, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Puts the data folder elsewhere.
@@ -57,7 +68,7 @@ impl Server {
         while !self.log().lines().any(|line| line == "ready") {
             let ended = self.child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_some());
             assert!(!ended && since.elapsed() < Duration::from_secs(60), "not ready:\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 
@@ -71,7 +82,7 @@ impl Server {
 
     fn spawn(&mut self) {
         let log = File::create(self.log_path()).expect("a log");
-        let child = Command::new(binary())
+        let child = Command::new(self.binary.clone().unwrap_or_else(binary))
             .args(["--bind-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC"])
             .arg(format!("--secure-port={}", self.port))
             .arg(format!("--data-dir={}", self.data().display()))

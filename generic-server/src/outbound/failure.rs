@@ -21,8 +21,10 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
             return certificate(tls, host);
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
-            if let Some(tls) = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-                return certificate(tls, host);
+            // What an error of this type wraps is not its source.
+            if let Some(inner) = io.get_ref() {
+                cause = Some(inner);
+                continue;
             }
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => return format!("dial tcp {address}: connect: connection refused"),
@@ -133,7 +135,7 @@ mod tests {
         let error = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), "dial tcp 127.0.0.1:1: connect: connection refused");
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-        let error = io::Error::new(io::ErrorKind::InvalidData, tls);
+        let error = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let expect = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), expect);
     }

@@ -33,6 +33,7 @@ impl Registry {
             let name = metadata::text(&object, "name");
             return Err(Status::forbidden(&self.group_resource(), name, why));
         }
+        self.check_size(&object)?;
         metadata::note_repeated_owners(&mut object, "", write.warnings);
         let asked_version = metadata::text(&object, "resourceVersion");
         if !matches!(asked_version, "" | "0") {

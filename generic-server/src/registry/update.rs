@@ -116,6 +116,7 @@ impl Registry {
         let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
             return Err(self.not_found(name));
         };
+        self.check_size(&new)?;
         if change.replaces() {
             metadata::note_repeated_owners(&mut new, "", write.warnings);
         }

@@ -2,6 +2,8 @@
 
 mod aggregation;
 mod bad_input;
+mod conversion;
+mod crds;
 mod disk;
 mod durability;
 mod encryption;

@@ -27,6 +27,24 @@ pub fn encode_into(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
+/// Whether the compact text of a value has more than about `limit` bytes. Looks no further than that: a small document can
+/// be a huge value, where a default that it does not name stands in each of many items.
+pub fn is_longer_than(value: &Value, limit: usize) -> bool {
+    fn take(value: &Value, left: usize) -> Option<usize> {
+        match value {
+            Value::Array(items) => {
+                items.iter().try_fold(left.checked_sub(2)?, |left, item| take(item, left.checked_sub(1)?))
+            }
+            Value::Object(members) => members
+                .iter()
+                .try_fold(left.checked_sub(2)?, |left, (name, value)| take(value, left.checked_sub(name.len() + 4)?)),
+            Value::String(text) => left.checked_sub(text.len() + 2),
+            _ => left.checked_sub(1),
+        }
+    }
+    take(value, limit).is_none()
+}
+
 fn encode_members(out: &mut Vec<u8>, members: &Map) {
     out.push(b'{');
     for (i, (name, value)) in members.iter().enumerate() {
@@ -153,6 +171,15 @@ mod tests {
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).expect("JSON is UTF-8")
+    }
+
+    #[test]
+    fn what_is_too_long_is_known_before_it_is_written() {
+        let big = Value::from("x".repeat(1000));
+        let many: Value = (0..1_000_000).map(|_| big.clone()).collect();
+        assert!(is_longer_than(&many, 1 << 20));
+        assert!(!is_longer_than(&array![1, "abc", object! { "k" => true }], 40));
+        assert!(is_longer_than(&array![1, "abc", object! { "k" => true }], 10));
     }
 
     #[test]

@@ -1,0 +1,121 @@
+//! A webhook that answers as a test wants it to.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::Value;
+use tokio::{net::TcpListener, runtime::Runtime};
+use tokio_rustls::TlsAcceptor;
+
+/// What a webhook answers.
+pub enum Answer {
+    /// A document.
+    Json(Value),
+    /// A status code and a body, whatever they are.
+    Raw(u16, String),
+    /// Nothing at all, for as long as the client waits.
+    Hang,
+}
+
+/// A webhook on a port of its own, over HTTPS. It ends when this is dropped.
+pub struct Webhook {
+    port: u16,
+    bundle: String,
+    calls: Arc<AtomicUsize>,
+    _runtime: Runtime,
+}
+
+type Answering = dyn Fn(Value) -> Answer + Send + Sync;
+
+impl Webhook {
+    /// A webhook whose certificate is of these names; what it answers is `answer` of the document it got.
+    pub fn start(names: &[&str], answer: impl Fn(Value) -> Answer + Send + Sync + 'static) -> Self {
+        let (bundle, tls) = identity(names);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime starts");
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let calls = Arc::new(AtomicUsize::new(0));
+        runtime.spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::new(answer), calls.clone()));
+        Webhook { port, bundle: STANDARD.encode(bundle), calls, _runtime: runtime }
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The authority of its certificate, as a caBundle.
+    pub fn bundle(&self) -> &str {
+        &self.bundle
+    }
+
+    /// How often it was called.
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+/// An authority (PEM), and what serves with a certificate of it.
+fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
+    let key = KeyPair::generate().expect("a key");
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let certificate = CertificateParams::new(names).and_then(|p| p.signed_by(&key, &authority)).expect("a certificate");
+    let chain = vec![CertificateDer::from_pem_slice(certificate.pem().as_bytes()).expect("PEM")];
+    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has suites")
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("certificate and key fit");
+    (authority.pem(), config)
+}
+
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answering>, calls: Arc<AtomicUsize>) {
+    while let Ok((tcp, _)) = listener.accept().await {
+        let (acceptor, answer, calls) = (acceptor.clone(), answer.clone(), calls.clone());
+        tokio::spawn(async move {
+            let Ok(tls) = acceptor.accept(tcp).await else { return };
+            let service = service_fn(move |request| reply(request, answer.clone(), calls.clone()));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(tls), service).await; // clients go away
+        });
+    }
+}
+
+async fn reply(
+    request: Request<Incoming>,
+    answer: Arc<Answering>,
+    calls: Arc<AtomicUsize>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+    calls.fetch_add(1, Ordering::SeqCst);
+    let (code, body) = match answer(serde_json::from_slice(&body).unwrap_or_default()) {
+        Answer::Json(document) => (200, document.to_string()),
+        Answer::Raw(code, body) => (code, body),
+        Answer::Hang => std::future::pending().await,
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = StatusCode::from_u16(code).expect("a status code");
+    Ok(response)
+}
