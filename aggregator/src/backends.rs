@@ -18,7 +18,7 @@ use generic_server::{
     tasks::Task,
 };
 use machinery::{Str, Value};
-use storage::cache::{Everything, Scope};
+use storage::cache::{Everything, Followed, Scope, WatchEvent};
 
 use crate::local::AUTOMANAGED;
 
@@ -122,6 +122,13 @@ impl Backends {
         self.all.load().values().cloned().collect()
     }
 
+    /// Whether an APIService of this name was somebody's own when it was last looked at.
+    fn knows(&self, name: &str) -> bool {
+        let (version, group) = name.split_once('.').unwrap_or((name, ""));
+        self.all.load().contains_key(&(Str::from(group), Str::from(version)))
+            || self.local.load().iter().any(|own| own.group == group && own.version == version)
+    }
+
     /// Group versions of the chain that somebody has registered.
     pub(crate) fn local(&self) -> Arc<Vec<LocalVersion>> {
         self.local.load_full()
@@ -177,8 +184,15 @@ pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
                     () = cx.cancelled() => return Ok(()),
                     next = follower.next() => next,
                 };
-                if next.is_none() {
-                    return Ok(());
+                match next {
+                    None => return Ok(()),
+                    // What we keep ourselves is nothing to be reached, and there may be thousands of them.
+                    Some(Followed::Event(WatchEvent::Object { object, .. }))
+                        if object.labels().get(AUTOMANAGED).is_some() && !backends.knows(object.name()) =>
+                    {
+                        continue;
+                    }
+                    Some(_) => {}
                 }
                 let snapshot = registry.cache().latest();
                 // Our own, which are most, are told without a look into them.

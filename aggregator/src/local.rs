@@ -9,71 +9,135 @@ use generic_server::{
     server::ResourceTable,
     tasks::{Task, TaskResult},
 };
-use machinery::{Str, Value, meta::status::Status, object};
-use storage::cache::{Everything, Scope};
+use machinery::{
+    Str, Value,
+    codec::{json, scan},
+    meta::status::Status,
+    object,
+};
+use storage::cache::{Everything, Followed, Object, Scope, WatchEvent};
 
 use crate::row::GROUP;
 
 /// The label that says who keeps an APIService: `onstart` for what is always there, `true` for what comes and goes.
 pub(crate) const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+const BUILT_IN: &str = "onstart";
+const CUSTOM: &str = "true";
 /// How often tables are compared with the objects.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A group version that the chain serves.
 type GroupVersion = (Str, Str);
 
-/// Registers the local group versions and keeps them registered.
+/// Registers the local group versions and keeps them registered. What changes is looked at, not everything.
 pub(crate) fn registration(
     registry: Arc<Registry>,
     core: Arc<ArcSwap<ResourceTable>>,
     custom: Arc<ArcSwap<ResourceTable>>,
 ) -> Task {
-    Task::new("kube-apiserver-autoregistration", move |cx| {
-        let local = Local { registry: registry.clone(), core: core.clone(), custom: custom.clone() };
+    let task = Task::new("kube-apiserver-autoregistration", move |cx| {
+        let local = Local::new(registry.clone(), &core, custom.clone());
         async move {
             local.registry.cache().ready().await?;
-            local.reconcile().await?;
-            cx.ready();
             let mut follower = local.registry.cache().follow(Scope::All, Arc::new(Everything));
             let mut seen = local.custom.load_full();
+            let mut begun = false;
             loop {
                 tokio::select! {
                     () = cx.cancelled() => return Ok(()),
-                    next = follower.next() => if next.is_none() { return Ok(()) },
-                    () = tokio::time::sleep(TICK) => {
-                        let now = local.custom.load_full();
-                        if Arc::ptr_eq(&now, &seen) {
-                            continue;
+                    next = follower.next() => match next {
+                        None => return Ok(()),
+                        Some(Followed::Reset(_)) => {
+                            local.settle_all().await?;
+                            begun = true;
+                            cx.ready();
                         }
-                        seen = now;
+                        Some(Followed::Event(WatchEvent::Object { object, .. })) => {
+                            let (version, group) = parts(object.name());
+                            local.settle(&(group, version)).await?;
+                        }
+                        Some(Followed::Event(WatchEvent::Bookmark { .. })) => {}
+                    },
+                    () = tokio::time::sleep(TICK), if begun => {
+                        let now = local.custom.load_full();
+                        if !Arc::ptr_eq(&now, &seen) {
+                            local.follow(&seen, &now).await?;
+                            seen = now;
+                        }
                     }
                 }
-                local.reconcile().await?;
             }
         }
-    })
+    });
+    // Before that the groups of custom resources are not known, and their APIServices would seem stale.
+    task.after("crd-informer-synced")
+}
+
+/// Version and group of an APIService's name.
+fn parts(name: &str) -> (Str, Str) {
+    let (version, group) = name.split_once('.').unwrap_or((name, ""));
+    (version.into(), group.into())
 }
 
 struct Local {
     registry: Arc<Registry>,
-    core: Arc<ArcSwap<ResourceTable>>,
+    /// The group versions that are always there.
+    built_in: HashSet<GroupVersion>,
     custom: Arc<ArcSwap<ResourceTable>>,
 }
 
 impl Local {
-    async fn reconcile(&self) -> TaskResult {
-        let of = |table: &ArcSwap<ResourceTable>| -> HashSet<GroupVersion> {
-            let table = table.load();
-            let rows = table.entries().map(|e| (e.row.group.clone(), e.row.version.clone()));
-            rows.filter(|(group, _)| group != GROUP).collect()
-        };
-        let built_in: HashSet<GroupVersion> =
-            of(&self.core).into_iter().chain([("apiextensions.k8s.io".into(), "v1".into())]).collect();
-        let custom: HashSet<GroupVersion> = &of(&self.custom) - &built_in;
-        for (wanted, label) in built_in.iter().map(|v| (v, "onstart")).chain(custom.iter().map(|v| (v, "true"))) {
-            self.ensure(wanted, label).await?;
+    fn new(registry: Arc<Registry>, core: &ArcSwap<ResourceTable>, custom: Arc<ArcSwap<ResourceTable>>) -> Self {
+        let built_in = versions(&core.load()).chain([("apiextensions.k8s.io".into(), "v1".into())]).collect();
+        Local { registry, built_in, custom }
+    }
+
+    /// Looks at everything: at the beginning, and when changes may have been missed.
+    async fn settle_all(&self) -> TaskResult {
+        let custom: HashSet<GroupVersion> = versions(&self.custom.load()).collect();
+        for wanted in self.built_in.iter().chain(custom.difference(&self.built_in)) {
+            self.settle(wanted).await?;
         }
-        self.remove_stale(&custom).await
+        let snapshot = self.registry.cache().latest();
+        let ours = snapshot.range(self.registry.prefix(), None).filter_map(|e| e.object());
+        let ours = ours.filter(|o| o.labels().get(AUTOMANAGED) == Some(CUSTOM)).map(|o| parts(o.name()));
+        let stale: Vec<GroupVersion> =
+            ours.map(|(version, group)| (group, version)).filter(|found| !custom.contains(found)).collect();
+        for gone in stale {
+            self.settle(&gone).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the group versions of what has changed between two tables.
+    async fn follow(&self, before: &ResourceTable, now: &ResourceTable) -> TaskResult {
+        for group in now.changed_groups(before) {
+            let of = |table: &ResourceTable| -> HashSet<Str> {
+                table.group(&group).into_iter().flat_map(|rows| rows.versions().cloned()).collect()
+            };
+            for version in of(before).union(&of(now)) {
+                self.settle(&(group.clone(), version.clone())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes, mends or removes the APIService of a group version, whichever is due.
+    async fn settle(&self, wanted: &GroupVersion) -> TaskResult {
+        let (group, version) = wanted;
+        if self.built_in.contains(wanted) {
+            return self.ensure(wanted, BUILT_IN).await;
+        }
+        if group != GROUP && self.custom.load().has_version(group, version) {
+            return self.ensure(wanted, CUSTOM).await;
+        }
+        let name = format!("{version}.{group}");
+        let snapshot = self.registry.cache().latest();
+        let found = snapshot.get(&self.registry.key("", &name)).and_then(|e| e.object());
+        if found.is_some_and(|o| o.labels().get(AUTOMANAGED) == Some(CUSTOM)) {
+            done(self.registry.delete_as_server("", &name).await)?;
+        }
+        Ok(())
     }
 
     /// Makes the APIService, or puts back what belongs to us of it.
@@ -86,12 +150,20 @@ impl Local {
         if !group.is_empty() {
             spec.make_object().insert("group", group);
         }
-        let Some(found) = self.find(&name)? else {
+        let snapshot = self.registry.cache().latest();
+        let found = snapshot.get(&self.registry.key("", &name)).and_then(|e| e.object());
+        // As it should be: told without a look into it.
+        let as_wanted = |o: &Arc<Object>| scan::field(o.bytes(), &["spec"]) == Some(&json::encode(&spec)[..]);
+        if found.is_some_and(|o| o.labels().get(AUTOMANAGED) == Some(label) && as_wanted(o)) {
+            return Ok(());
+        }
+        let found = found.map(|o| self.registry.decode(o.bytes())).transpose()?;
+        let Some(found) = found else {
             return self.make(&name, label, spec).await;
         };
         match found.at(&["metadata", "labels", AUTOMANAGED]).and_then(Value::as_str) {
             None => return Ok(()), // somebody's own
-            Some(found) if found != label && label == "onstart" => return Ok(()),
+            Some(found) if found != label && label == BUILT_IN => return Ok(()),
             Some(_) => {}
         }
         if found.get("spec") != Some(&spec) {
@@ -115,30 +187,13 @@ impl Local {
         };
         done(self.registry.create_as_server(service).await)
     }
+}
 
-    fn find(&self, name: &str) -> Result<Option<Value>, Status> {
-        let snapshot = self.registry.cache().latest();
-        let object = snapshot.get(&self.registry.key("", name)).and_then(|e| e.object().cloned());
-        object.map(|o| self.registry.decode(o.bytes())).transpose()
-    }
-
-    /// Removes those of group versions that are gone.
-    async fn remove_stale(&self, custom: &HashSet<GroupVersion>) -> TaskResult {
-        let snapshot = self.registry.cache().latest();
-        let ours = snapshot.range(self.registry.prefix(), None).filter_map(|e| e.object());
-        let stale: Vec<Str> = ours
-            .filter(|o| o.labels().get(AUTOMANAGED) == Some("true"))
-            .filter(|o| {
-                let (version, group) = o.name().split_once('.').unwrap_or((o.name(), ""));
-                !custom.contains(&(Str::from(group), Str::from(version)))
-            })
-            .map(|o| Str::from(o.name()))
-            .collect();
-        for name in stale {
-            done(self.registry.delete_as_server("", &name).await)?;
-        }
-        Ok(())
-    }
+/// The group versions that have rows.
+fn versions(table: &ResourceTable) -> impl Iterator<Item = GroupVersion> {
+    let rows = table.groups().filter_map(|rows| Some((rows, rows.entries().first()?.row.group.clone())));
+    rows.filter(|(_, group)| group != GROUP)
+        .flat_map(|(rows, group)| rows.versions().map(move |version| (group.clone(), version.clone())))
 }
 
 /// What somebody else did in the meantime is no failure: the next look finds it.

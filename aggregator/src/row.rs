@@ -37,7 +37,7 @@ pub(crate) fn api_services() -> Resource {
             response_kind: (Str::new_static(GROUP), Str::new_static("v1"), Str::new_static("APIService")),
             verbs: Verbs::STATUS,
         }],
-        schema: Arc::new(Schema::of(Shape::Ref(id))),
+        schema: Schema::of(Shape::Ref(id)).into(),
         built_in: true,
         storage_path: Str::new_static("apiregistration.k8s.io/apiservices"),
         storage_version: (Str::new_static(GROUP), Str::new_static("v1")),

@@ -19,7 +19,7 @@ use generic_server::{
     tasks::{Task, TaskContext, TaskResult},
 };
 use machinery::{Str, Value, codec::json, meta::status::Status};
-use storage::cache::{Everything, Followed, ReadAt, Scope, WatchEvent};
+use storage::cache::{Entry, Everything, Followed, ReadAt, Scope, WatchEvent};
 
 use self::{
     naming::{Claims, Step},
@@ -174,9 +174,23 @@ impl Controller {
         true
     }
 
+    /// Brings many definitions as far as they can go: on all cores, since most of it is reading.
+    async fn sync_all(self: &Arc<Self>, names: Vec<Str>) {
+        stream::iter(names)
+            .for_each_concurrent(WORKERS, |name| {
+                let controller = self.clone();
+                async move {
+                    // A panic is in the log already, and harms this definition alone.
+                    let _ = tokio::spawn(async move { controller.sync(&name).await }).await;
+                }
+            })
+            .await;
+    }
+
     /// Follows the cache until the server stops.
     async fn follow(self: Arc<Self>, context: TaskContext) -> TaskResult {
         let mut follower = self.definitions.cache().follow(Scope::All, Arc::new(Everything));
+        let mut beginning = true;
         loop {
             let followed = tokio::select! {
                 followed = follower.next() => followed,
@@ -190,13 +204,14 @@ impl Controller {
                     names.sort_unstable();
                     names.dedup();
                     // Names that were accepted once are taken before others are looked at.
-                    self.claims.restore(snapshot.range(self.definitions.prefix(), None));
-                    stream::iter(names)
-                        .for_each_concurrent(WORKERS, |name| {
-                            let controller = self.clone();
-                            async move { controller.sync(&name).await }
-                        })
-                        .await;
+                    for object in snapshot.range(self.definitions.prefix(), None).filter_map(Entry::object) {
+                        self.claims.restore(object);
+                    }
+                    if std::mem::take(&mut beginning) {
+                        self.tables.hold(); // nobody has been told of a definition yet
+                    }
+                    self.sync_all(names).await;
+                    self.tables.release();
                     context.ready();
                 }
                 Some(Followed::Event(WatchEvent::Object { object, .. })) => self.sync(object.name()).await,

@@ -36,7 +36,12 @@ pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
     let definitions = Registry::start(row.clone(), backing);
     let table = Arc::new(ArcSwap::<ResourceTable>::default());
     let metrics = Arc::new(ConversionMetrics::new());
-    let means = Means { backing: backing.clone(), services: services.clone(), metrics: metrics.clone() };
+    let means = Means {
+        definitions: definitions.clone(),
+        backing: backing.clone(),
+        services: services.clone(),
+        metrics: metrics.clone(),
+    };
     let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), means));
     let entry = Arc::new(Entry {
         row,

@@ -10,7 +10,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
-    schema::{Schema, Shape, builtin},
+    schema::{LazySchema, Schema, Shape, builtin},
 };
 
 use crate::{
@@ -51,7 +51,7 @@ impl GroupVersion {
     fn row(self, plural: &'static str, kind: &'static str, namespaced: bool) -> Row {
         let GroupVersion(group, version) = self;
         let id = builtin::by_gvk(group, version, kind).expect("every row's kind is in the facts table");
-        let schema = Arc::new(Schema::of(Shape::Ref(id)));
+        let schema = LazySchema::from(Schema::of(Shape::Ref(id)));
         Row(Resource {
             group: Str::new_static(group),
             version: Str::new_static(version),

@@ -1,6 +1,6 @@
 //! The rules of kinds, as data: flags, and small pure functions where a kind has something of its own to say.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use generic_server::resource::{SecondLook, Strategy, WriteContext};
 use machinery::{
@@ -11,7 +11,7 @@ use machinery::{
     },
     object,
     patch::apply::ResetFields,
-    schema::{Schema, decode},
+    schema::{LazySchema, decode},
 };
 
 use crate::{
@@ -234,14 +234,14 @@ impl Rules {
 /// A kind's rules at work.
 pub(crate) struct Kind {
     rules: Rules,
-    schema: Arc<Schema>,
+    schema: LazySchema,
     second_look: SecondLook,
     blank: OnceLock<Option<Value>>,
 }
 
 impl Kind {
     /// Of a kind whose objects have this schema.
-    pub(crate) fn new(rules: Rules, schema: Arc<Schema>, second_look: SecondLook) -> Self {
+    pub(crate) fn new(rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
         Kind { rules, schema, second_look, blank: OnceLock::new() }
     }
 

@@ -5,8 +5,11 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use machinery::{Str, Value, codec::json};
-use storage::cache::Entry;
+use machinery::{
+    Str, Value,
+    codec::{json, scan},
+};
+use storage::cache::Object;
 
 use crate::definition::{
     API_APPROVED, Approval, Condition, Definition, ESTABLISHED, NAMES_ACCEPTED, Names, approval_of, approval_problem,
@@ -22,13 +25,14 @@ pub(super) enum Step {
     Done,
 }
 
-/// Who has which names, in all groups.
+/// Who has which names: by group, and by the definitions' names.
 #[derive(Default)]
-pub(super) struct Claims(Mutex<HashMap<Str, Claim>>);
+pub(super) struct Claims(Mutex<HashMap<Str, Group>>);
+
+type Group = HashMap<Str, Claim>;
 
 /// The names of one definition.
 struct Claim {
-    group: Str,
     accepted: Names,
     /// Some of the names that it asks for belong to others.
     wanting: bool,
@@ -50,47 +54,51 @@ pub(super) struct Claimed {
 }
 
 impl Claims {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Claim>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Str, Group>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the names that stored definitions have.
-    pub(super) fn restore<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
-        let mut claims = self.lock();
-        for object in entries.filter_map(Entry::object) {
-            let Ok(definition) = json::decode(object.bytes()) else { continue };
-            let (group, accepted) = (Definition(&definition).group(), Definition(&definition).accepted_names());
-            let claim = Claim { group, accepted, wanting: false };
-            claims.entry(Str::from(object.name())).or_insert(claim);
-        }
+    /// Takes over the names that a stored definition has.
+    pub(super) fn restore(&self, object: &Object) {
+        let part = |path: &[&str]| scan::field(object.bytes(), path).and_then(|raw| json::decode(raw).ok());
+        let Some(group) = part(&["spec", "group"]).as_ref().and_then(Value::as_shared_str).cloned() else { return };
+        let accepted = Names::read(part(&["status", "acceptedNames"]).as_ref());
+        let claim = Claim { accepted, wanting: false };
+        self.lock().entry(group).or_default().entry(Str::from(object.name())).or_insert(claim);
     }
 
     /// Decides on the names of a definition, and keeps them for it.
     pub(super) fn claim(&self, name: &str, definition: &Value) -> Claimed {
         let definition = Definition(definition);
-        let (group, has, asks) = (definition.group(), definition.accepted_names(), definition.asked_names());
+        let (has, asks) = (definition.accepted_names(), definition.asked_names());
         let mut claims = self.lock();
+        let group = claims.entry(definition.group()).or_default();
         let decision = {
-            let others = claims.iter().filter(|(other, claim)| *other != name && claim.group == group);
+            let others = group.iter().filter(|(other, _)| *other != name);
             decide(&asks, &has, &others.map(|(_, claim)| &claim.accepted).collect::<Vec<_>>())
         };
-        let claim =
-            Claim { group: group.clone(), accepted: decision.accepted.clone(), wanting: decision.conflict.is_some() };
-        let before = claims.insert(name.into(), claim);
+        let claim = Claim { accepted: decision.accepted.clone(), wanting: decision.conflict.is_some() };
+        let before = group.insert(name.into(), claim);
         let changed = before.is_some_and(|before| before.accepted != decision.accepted);
-        let released = if changed { wanting(&claims, &group, name) } else { Vec::new() };
+        let released = if changed { wanting(group, name) } else { Vec::new() };
         Claimed { names: decision, released }
     }
 
-    /// The definition is gone: who wanted its names?
+    /// The definition is gone: who wanted its names? Its name ends in its group.
     pub(super) fn release(&self, name: &str) -> Vec<Str> {
+        let Some((_, group)) = name.split_once('.') else { return Vec::new() };
         let mut claims = self.lock();
-        claims.remove(name).map(|claim| wanting(&claims, &claim.group, name)).unwrap_or_default()
+        let Some(members) = claims.get_mut(group) else { return Vec::new() };
+        let released = if members.remove(name).is_some() { wanting(members, name) } else { Vec::new() };
+        if members.is_empty() {
+            claims.remove(group);
+        }
+        released
     }
 }
 
-fn wanting(claims: &HashMap<Str, Claim>, group: &str, but: &str) -> Vec<Str> {
-    let others = claims.iter().filter(|(name, claim)| claim.wanting && claim.group == group && *name != but);
+fn wanting(group: &Group, but: &str) -> Vec<Str> {
+    let others = group.iter().filter(|(name, claim)| claim.wanting && *name != but);
     others.map(|(name, _)| name.clone()).collect()
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn row() -> Resource {
             response_kind: (group.clone(), version.clone(), kind.clone()),
             verbs: Verbs::STATUS,
         }],
-        schema: Arc::new(Schema::of(Shape::Ref(id))),
+        schema: Schema::of(Shape::Ref(id)).into(),
         built_in: true,
         storage_path: Str::new_static("apiextensions.k8s.io/customresourcedefinitions"),
         storage_version: (group.clone(), version.clone()),

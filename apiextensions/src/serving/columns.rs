@@ -25,7 +25,7 @@ pub(super) struct Columns {
 impl Columns {
     /// The columns that a version names; the age if it names none. A path that cannot be read ends the list.
     pub(super) fn of(version: Version<'_>) -> Self {
-        let name = column("Name", "string", "name", NAME_DESCRIPTION, 0);
+        let name = described("Name", "string", "name", NAME_DESCRIPTION);
         let mut columns = Columns { columns: vec![name], paths: Vec::new() };
         for wanted in version.list("additionalPrinterColumns") {
             let text = |key: &str| wanted.str_at(&[key]).unwrap_or_default();
@@ -39,11 +39,17 @@ impl Columns {
             columns.paths.push(path);
         }
         if columns.paths.is_empty() {
-            columns.columns.push(column("Age", "date", "", CREATED_DESCRIPTION, 0));
+            columns.columns.push(described("Age", "date", "", CREATED_DESCRIPTION));
             columns.paths.extend(JsonPath::parse(".metadata.creationTimestamp"));
         }
         columns
     }
+}
+
+/// A column that is the same in thousands of tables.
+fn described(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Column {
+    let text = Str::new_static;
+    Column { name: text(name), kind: text(kind), format: text(format), description: text(description), priority: 0 }
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Column {

@@ -2,25 +2,23 @@
 //!
 //! What another version does not specify is lost on the way to it, as when the object was sent in that version.
 
-use std::sync::Arc;
-
 use generic_server::resource::Conversion;
 
 use machinery::{
     Str, Value,
-    schema::{self, Schema},
+    schema::{self, LazySchema},
 };
 
 /// Conversion `None`: versions differ in their apiVersion alone.
 pub(super) struct Rename {
-    served: (Str, Arc<Schema>),
-    stored: (Str, Arc<Schema>),
+    served: (Str, LazySchema),
+    stored: (Str, LazySchema),
 }
 
 impl Rename {
     /// Between two versions of a group, with their schemas.
-    pub(super) fn new(group: &str, served: (&str, Arc<Schema>), stored: (&str, Arc<Schema>)) -> Self {
-        let named = |(version, schema): (&str, Arc<Schema>)| (format!("{group}/{version}").into(), schema);
+    pub(super) fn new(group: &str, served: (&str, LazySchema), stored: (&str, LazySchema)) -> Self {
+        let named = |(version, schema): (&str, LazySchema)| (format!("{group}/{version}").into(), schema);
         Rename { served: named(served), stored: named(stored) }
     }
 }

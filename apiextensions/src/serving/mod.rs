@@ -29,6 +29,8 @@ use crate::definition::{Definition, ESTABLISHED, NAMES_ACCEPTED, Names, TERMINAT
 /// What serving takes.
 #[derive(Clone)]
 pub(crate) struct Means {
+    /// The definitions.
+    pub(crate) definitions: Arc<Registry>,
     /// Where objects are kept.
     pub(crate) backing: Backing,
     /// Where webhooks are found.
@@ -59,7 +61,7 @@ impl Served {
         let view = Definition(definition);
         let names = view.accepted_names();
         let terminating = is_true(definition, TERMINATING);
-        let strategy = Arc::new(CustomStrategy::new(view));
+        let strategy = Arc::new(CustomStrategy::new(view, &means.definitions));
         strategy.set_terminating(terminating);
         let webhook = Webhook::of(view, &names.list_kind, &strategy, &means.services, &means.metrics);
         let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());

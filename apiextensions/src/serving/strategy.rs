@@ -5,12 +5,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use generic_server::resource::{Strategy, WriteContext};
+use generic_server::{
+    registry::Registry,
+    resource::{Strategy, WriteContext},
+};
 use machinery::{
     Str, Value,
+    codec::json,
     meta::{Meta, field_error::FieldError, go_text},
     patch::apply::ResetFields,
-    schema::{self, Schema, structural},
+    schema::{self, LazySchema, Schema, structural},
     value::Path,
 };
 
@@ -26,7 +30,7 @@ pub(super) struct CustomStrategy {
 /// The rules of one version.
 struct Rules {
     version: Str,
-    schema: Arc<Schema>,
+    schema: LazySchema,
     has_status: bool,
     scale: Option<Scale>,
 }
@@ -39,16 +43,19 @@ struct Scale {
 }
 
 impl CustomStrategy {
-    /// Reads the schemas; versions with the same one share it.
-    pub(super) fn new<'a>(definition: Definition<'a>) -> Self {
-        let mut read: Vec<(&'a Value, Arc<Schema>)> = Vec::new();
+    /// The rules of a definition. Schemas are read, from where the definition is kept, when they are needed; versions with
+    /// the same one share it.
+    pub(super) fn new<'a>(definition: Definition<'a>, definitions: &Arc<Registry>) -> Self {
+        let name = Str::from(definition.0.str_at(&["metadata", "name"]).unwrap_or(""));
+        let mut known: Vec<(&'a Value, LazySchema)> = Vec::new();
         let mut schema_of = |version: Version<'a>| {
             let props = version.schema()?;
-            if let Some((_, schema)) = read.iter().find(|(known, _)| *known == props) {
+            if let Some((_, schema)) = known.iter().find(|(other, _)| *other == props) {
                 return Some(schema.clone());
             }
-            let schema = Arc::new(structural::parse(props));
-            read.push((props, schema.clone()));
+            let (definitions, name, version) = (definitions.clone(), name.clone(), version.name());
+            let schema = LazySchema::new(move || read_schema(&definitions, &name, &version).unwrap_or_default());
+            known.push((props, schema.clone()));
             Some(schema)
         };
         let versions = definition
@@ -69,7 +76,7 @@ impl CustomStrategy {
     }
 
     /// A version's schema.
-    pub(super) fn schema(&self, version: &str) -> Option<Arc<Schema>> {
+    pub(super) fn schema(&self, version: &str) -> Option<LazySchema> {
         self.rules(version).map(|r| r.schema.clone())
     }
 
@@ -81,6 +88,16 @@ impl CustomStrategy {
     fn guards_status(&self, cx: &WriteContext<'_>) -> bool {
         self.rules(cx.version).is_some_and(|r| r.has_status)
     }
+}
+
+/// The schema of a version, as the definition has it now. Should it be another than when the rules were made, then other
+/// rules are about to take their place.
+fn read_schema(definitions: &Registry, name: &str, version: &str) -> Option<Schema> {
+    let snapshot = definitions.cache().latest();
+    let object = snapshot.get(&definitions.key("", name))?.object()?;
+    let definition = json::decode(object.bytes()).ok()?;
+    let found = Definition(&definition).versions().find(|v| v.name() == version)?;
+    found.schema().map(structural::parse)
 }
 
 impl Scale {

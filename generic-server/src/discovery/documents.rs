@@ -1,6 +1,9 @@
 //! The documents themselves, made once for one state of the rows.
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
@@ -49,46 +52,83 @@ impl Document {
     }
 }
 
-/// Everything discovery serves for one state of the rows.
+/// Everything discovery serves for one state of the rows. Each document is made when it is first asked for, and those of
+/// a group are kept for as long as the group stays as it is.
 #[derive(Debug)]
 pub struct Documents {
-    core_versions: Vec<Str>,
-    group_list: Document,
-    groups: HashMap<Str, Document>,
-    resources: HashMap<(Str, Str), Document>,
-    aggregated_core: Document,
-    aggregated_groups: Document,
+    /// As [`super::merge`] orders them, the core group among them.
+    groups: Vec<Arc<Part>>,
+    by_name: HashMap<Str, Arc<Part>>,
+    group_list: OnceLock<Document>,
+    aggregated_core: OnceLock<Document>,
+    aggregated_groups: OnceLock<Document>,
+}
+
+/// One group's documents.
+#[derive(Debug)]
+struct Part {
+    group: Group,
+    document: OnceLock<Document>,
+    /// One a version.
+    resources: Vec<OnceLock<Option<Document>>>,
+}
+
+impl Part {
+    fn new(group: Group) -> Self {
+        let resources = group.versions.iter().map(|_| OnceLock::new()).collect();
+        Part { group, document: OnceLock::new(), resources }
+    }
+
+    /// Whether the documents say what a group is now.
+    fn says(&self, group: &Group) -> bool {
+        let same = |(a, b): (&Version, &Version)| {
+            let resources = match (&a.resources, &b.resources) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            };
+            a.name == b.name && a.freshness == b.freshness && resources
+        };
+        let versions = self.group.versions.len() == group.versions.len();
+        versions && self.group.name == group.name && self.group.versions.iter().zip(&group.versions).all(same)
+    }
 }
 
 impl Documents {
     /// Of groups as [`super::merge`] orders them, the core group among them.
     pub fn new(groups: &[Group]) -> Self {
-        let (core, named): (Vec<&Group>, Vec<&Group>) = groups.iter().partition(|g| g.name.is_empty());
-        let resources = groups.iter().flat_map(|group| {
-            group.versions.iter().filter_map(move |version| {
-                let key = (group.name.clone(), version.name.clone());
-                Some((key, Document::new(resource_list(group, version)?)))
-            })
-        });
+        Self::after(None, groups.to_vec())
+    }
+
+    /// [`Documents::new`], with what has stayed as it was in the documents until now.
+    pub fn after(before: Option<&Documents>, groups: Vec<Group>) -> Self {
+        let part = |group: Group| {
+            let known = before.and_then(|before| before.by_name.get(&group.name)).filter(|part| part.says(&group));
+            known.cloned().unwrap_or_else(|| Arc::new(Part::new(group)))
+        };
+        let groups: Vec<Arc<Part>> = groups.into_iter().map(part).collect();
         Documents {
-            core_versions: core.iter().flat_map(|g| g.versions.iter().map(|v| v.name.clone())).collect(),
-            group_list: Document::new(object! {
-                "kind" => "APIGroupList",
-                "apiVersion" => "v1",
-                "groups" => named.iter().map(|g| api_group(g)).collect::<Value>(),
-            }),
-            groups: named.iter().map(|g| (g.name.clone(), Document::new(group_document(g)))).collect(),
-            resources: resources.collect(),
-            aggregated_core: Document::new(aggregated(&core)),
-            aggregated_groups: Document::new(aggregated(&named)),
+            by_name: groups.iter().map(|part| (part.group.name.clone(), part.clone())).collect(),
+            groups,
+            group_list: OnceLock::new(),
+            aggregated_core: OnceLock::new(),
+            aggregated_groups: OnceLock::new(),
         }
+    }
+
+    fn core(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().map(|part| &part.group).filter(|group| group.name.is_empty())
+    }
+
+    fn named(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().map(|part| &part.group).filter(|group| !group.name.is_empty())
     }
 
     /// `/api`: the versions of the core group, and where the server is to be found from everywhere.
     pub fn core_versions(&self, server_address: &str) -> Value {
         object! {
             "kind" => "APIVersions",
-            "versions" => self.core_versions.iter().map(Value::from).collect::<Value>(),
+            "versions" => self.core().flat_map(|g| &g.versions).map(|v| Value::from(&v.name)).collect::<Value>(),
             "serverAddressByClientCIDRs" => array![
                 object! { "clientCIDR" => "0.0.0.0/0", "serverAddress" => server_address },
             ],
@@ -97,27 +137,42 @@ impl Documents {
 
     /// `/apis`: all groups but the core one.
     pub fn group_list(&self) -> &Document {
-        &self.group_list
+        self.group_list.get_or_init(|| {
+            Document::new(object! {
+                "kind" => "APIGroupList",
+                "apiVersion" => "v1",
+                "groups" => self.named().map(api_group).collect::<Value>(),
+            })
+        })
+    }
+
+    /// Whether a group other than the core one is served.
+    pub fn has_group(&self, name: &str) -> bool {
+        !name.is_empty() && self.by_name.contains_key(name)
     }
 
     /// `/apis/GROUP`
     pub fn group(&self, name: &str) -> Option<&Document> {
-        self.groups.get(name)
+        let part = self.by_name.get(name).filter(|_| !name.is_empty())?;
+        Some(part.document.get_or_init(|| Document::new(group_document(&part.group))))
     }
 
     /// `/api/v1` and `/apis/GROUP/VERSION`; `None` also for versions whose resources are not known.
     pub fn resources(&self, group: &str, version: &str) -> Option<&Document> {
-        self.resources.get(&(Str::from(group), Str::from(version)))
+        let part = self.by_name.get(group)?;
+        let at = part.group.versions.iter().position(|v| v.name == version)?;
+        let make = || resource_list(&part.group, &part.group.versions[at]).map(Document::new);
+        part.resources[at].get_or_init(make).as_ref()
     }
 
     /// `/api` as an APIGroupDiscoveryList.
     pub fn aggregated_core(&self) -> &Document {
-        &self.aggregated_core
+        self.aggregated_core.get_or_init(|| Document::new(aggregated(self.core())))
     }
 
     /// `/apis` as an APIGroupDiscoveryList.
     pub fn aggregated_groups(&self) -> &Document {
-        &self.aggregated_groups
+        self.aggregated_groups.get_or_init(|| Document::new(aggregated(self.named())))
     }
 }
 
@@ -163,8 +218,8 @@ fn is_served(version: &&Version) -> bool {
     version.resources.is_some() || version.freshness == Freshness::Stale
 }
 
-fn aggregated(groups: &[&Group]) -> Value {
-    let item = |group: &&Group| {
+fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
+    let item = |group: &Group| {
         let version = |version: &Version| {
             let mut out = object! { "version" => version.name.clone(), "freshness" => version.freshness.name() };
             if let Some(resources) = &version.resources {
@@ -186,6 +241,6 @@ fn aggregated(groups: &[&Group]) -> Value {
         "kind" => "APIGroupDiscoveryList",
         "apiVersion" => "apidiscovery.k8s.io/v2",
         "metadata" => Value::object(),
-        "items" => groups.iter().filter(|g| g.versions.iter().any(|v| is_served(&v))).map(item).collect::<Value>(),
+        "items" => groups.filter(|g| g.versions.iter().any(|v| is_served(&v))).map(item).collect::<Value>(),
     }
 }

@@ -64,15 +64,20 @@ impl Discovery {
     fn documents(&self) -> Arc<Made> {
         let tables: Vec<Arc<ResourceTable>> = self.tables.iter().map(|t| t.load_full()).collect();
         let remotes = self.remotes.generation();
-        if let Some(made) = self.made.load_full()
+        let before = self.made.load_full();
+        if let Some(made) = &before
             && made.remotes == remotes
             && made.tables.iter().zip(&tables).all(|(a, b)| Arc::ptr_eq(a, b))
         {
-            return made;
+            return made.clone();
         }
         let own = tables.iter().flat_map(|t| t.groups()).flat_map(|rows| rows.discovery().iter().cloned());
         let groups = merge(self.remotes.groups().into_iter().chain(own));
-        let made = Arc::new(Made { tables, remotes, documents: Documents::new(&groups) });
+        let made = Arc::new(Made {
+            tables,
+            remotes,
+            documents: Documents::after(before.as_ref().map(|made| &made.documents), groups),
+        });
         self.made.store(Some(made.clone()));
         made
     }
@@ -126,7 +131,7 @@ impl Discovery {
     }
 
     fn knows_group(&self, group: &str) -> bool {
-        self.documents().documents.group(group).is_some()
+        self.documents().documents.has_group(group)
     }
 }
 

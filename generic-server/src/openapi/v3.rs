@@ -204,7 +204,7 @@ mod tests {
             verbs: Verbs::STANDARD,
             storage_version_hash: None,
             subresources: vec![status],
-            schema: Arc::new(Schema::of(Shape::Any)),
+            schema: Schema::of(Shape::Any).into(),
             built_in: false,
             storage_path: "time.example.dev/clocks".into(),
             storage_version: ("time.example.dev".into(), "v1".into()),

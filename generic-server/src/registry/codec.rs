@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
     codec::{json, protobuf, scan},
-    schema::{self, Schema, Shape},
+    schema::{self, LazySchema, Shape},
 };
 use storage::{
     Revision,
@@ -32,7 +32,7 @@ pub struct StoredForm {
     /// Ways from other versions, by apiVersion.
     conversions: Vec<(Str, Arc<dyn Conversion>)>,
     strategy: Arc<dyn Strategy>,
-    schema: Arc<Schema>,
+    schema: LazySchema,
     custom: Option<Custom>,
 }
 
@@ -47,7 +47,7 @@ struct Custom {
 struct CustomVersion {
     head: Bytes,
     api_version: Str,
-    schema: Arc<Schema>,
+    schema: LazySchema,
 }
 
 /// The way from a row's version.

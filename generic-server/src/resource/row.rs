@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use machinery::{Str, Value, schema::Schema};
+use machinery::{Str, Value, schema::LazySchema};
 
 use super::{Converter, Printer, Strategy, Verbs};
 
@@ -34,7 +34,7 @@ pub struct Resource {
     /// Subresources, by name.
     pub subresources: Vec<Subresource>,
     /// The shape of objects in this version. A built-in row's schema is a `Shape::Ref` into the facts table.
-    pub schema: Arc<Schema>,
+    pub schema: LazySchema,
     /// Whether objects are a built-in type (decoded as Go decodes a struct) or a custom resource (pruned and validated).
     pub built_in: bool,
     /// The key's part below the storage prefix: `pods`, `deployments`, `services/specs`, `example.com/widgets`.

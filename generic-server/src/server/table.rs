@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, ordmap::DiffItem};
 use machinery::Str;
 
 use super::Entry;
@@ -24,6 +24,13 @@ pub struct GroupRows {
     discovery: OnceLock<Vec<Group>>,
 }
 
+/// Whether they are the very same rows: a table with another group keeps all others as they are.
+impl PartialEq for GroupRows {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 impl GroupRows {
     /// Rows that are all of one group.
     fn new(entries: Vec<Arc<Entry>>) -> Self {
@@ -40,6 +47,13 @@ impl GroupRows {
     /// The rows, in the order given.
     pub fn entries(&self) -> &[Arc<Entry>] {
         &self.entries
+    }
+
+    /// The names of the versions that have rows, each once.
+    pub fn versions(&self) -> impl Iterator<Item = &Str> {
+        let first =
+            |i: usize| self.sorted[..i].last().is_none_or(|before| before.row.version != self.sorted[i].row.version);
+        (0..self.sorted.len()).filter(move |i| first(*i)).map(|i| &self.sorted[i].row.version)
     }
 
     /// Whether the group has rows of built-in types.
@@ -80,6 +94,16 @@ impl ResourceTable {
             self.groups.update(group.clone(), Arc::new(GroupRows::new(entries)))
         };
         ResourceTable { groups }
+    }
+
+    /// The groups whose rows are others than in a table that this one was made from. Quick, however many groups there are.
+    pub fn changed_groups(&self, before: &ResourceTable) -> Vec<Str> {
+        let name = |item: DiffItem<'_, '_, Str, Arc<GroupRows>>| match item {
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) | DiffItem::Update { new: (name, _), .. } => {
+                name.clone()
+            }
+        };
+        before.groups.diff(&self.groups).map(name).collect()
     }
 
     /// The row of a resource.

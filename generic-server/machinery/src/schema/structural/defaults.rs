@@ -87,7 +87,7 @@ impl Walk<'_> {
     }
 
     fn plain(&self, schema: &Schema, default: &Value, embedded: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-        let resource = Schema { embedded_resource: embedded, ..schema.clone() };
+        let resource = Schema { embedded_resource: embedded, plain: schema.plain && !embedded, ..schema.clone() };
         if !prune_part(&resource, &mut default.clone()).is_empty() {
             errors.push(FieldError::invalid(at, default, "must not have unknown fields"));
         }
