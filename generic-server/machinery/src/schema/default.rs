@@ -45,6 +45,9 @@ fn member_default<'a>(object: &Object, field: &'a Field) -> Option<&'a Value> {
 }
 
 fn lacks(schema: &Schema, value: &Value) -> bool {
+    if schema.plain {
+        return false;
+    }
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => {
             let missing = object.fields.iter().any(|f| {
@@ -69,6 +72,9 @@ fn lacks_item(schema: &Schema, value: &Value) -> bool {
 }
 
 fn fill(schema: &Schema, value: &mut Value) {
+    if schema.plain {
+        return;
+    }
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => {
             let missing: Vec<_> = object

@@ -40,6 +40,9 @@ fn items(schema: &Schema) -> Option<&Schema> {
 
 /// Whether there is an embedded resource at or below a node; most schemas have none.
 fn embeds(schema: &Schema) -> bool {
+    if schema.plain {
+        return false;
+    }
     schema.embedded_resource
         || match &schema.shape {
             Shape::Object(object) => {

@@ -32,6 +32,9 @@ pub struct Schema {
     pub embedded_resource: bool,
     /// What only CRDs' schemas say: value validation, CEL rules, documentation.
     pub validation: Option<Box<Validation>>,
+    /// Known of CRDs' schemas: neither here nor below is an embedded resource or a list that is a set or a map, and nothing
+    /// below has a default. Walks that look for those need not go on.
+    pub plain: bool,
 }
 
 /// What values of a node look like.

@@ -29,7 +29,7 @@ fn node(props: &Value, nested: bool) -> Schema {
     let int_or_string = flag("x-kubernetes-int-or-string");
     let shape = if int_or_string { Shape::IntOrString } else { shape(props, type_name, nested) };
     let listed = props.str_at(&["x-kubernetes-list-type"]);
-    Schema {
+    let schema = Schema {
         nullable: flag("nullable"),
         default: props.get("default").filter(|d| !d.is_null()).cloned(),
         enumeration: list(props, "enum").to_vec(),
@@ -43,7 +43,22 @@ fn node(props: &Value, nested: bool) -> Schema {
         embedded_resource: flag("x-kubernetes-embedded-resource"),
         validation: validation(props, type_name, nested),
         ..Schema::of(shape)
-    }
+    };
+    Schema { plain: is_plain(&schema), ..schema }
+}
+
+/// What [`Schema::plain`] says, from what it says of the nodes right below.
+fn is_plain(schema: &Schema) -> bool {
+    let below = |child: &Schema| child.plain && child.default.is_none();
+    let children = match &schema.shape {
+        Shape::Object(object) => {
+            object.fields.iter().all(|f| below(&f.schema)) && object.additional.as_deref().is_none_or(below)
+        }
+        Shape::Map(values) => below(values),
+        Shape::List(items) => below(items),
+        _ => true,
+    };
+    children && !schema.embedded_resource && matches!(schema.list_type, ListType::Atomic)
 }
 
 fn list<'a>(props: &'a Value, key: &str) -> &'a [Value] {

@@ -18,6 +18,23 @@ fn plain_nodes_stay_plain() {
     assert_eq!(b.schema.validation.as_ref().and_then(|v| v.maximum), Some(3.0));
 }
 
+#[test]
+fn what_has_nothing_to_look_for_below_is_plain() {
+    let check = |text: &str, expect: bool| assert_eq!(parse(&read(text)).plain, expect, "{text}");
+    let below = |schema: &str| {
+        format!(
+            r#"{{"type":"object","properties":{{"a":{{"type":"array","items":{{"type":"object","properties":{{"b":{schema}}}}}}}}}}}"#
+        )
+    };
+    check(&below(r#"{"type":"string","maxLength":3}"#), true);
+    check(&below(r#"{"type":"string","default":"x"}"#), false);
+    check(&below(r#"{"type":"object","x-kubernetes-embedded-resource":true}"#), false);
+    check(&below(r#"{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}}"#), false);
+    check(r#"{"type":"object","additionalProperties":{"type":"string","default":"x"}}"#, false);
+    // Its own default is its parent's business.
+    check(r#"{"type":"object","default":{},"properties":{"a":{"type":"string"}}}"#, true);
+}
+
 /// Errors of a whole schema, with `$` for where it stands.
 fn errors(schema: &str) -> Vec<String> {
     let checked = check(&read(schema), &Path::ROOT.field("$"), CheckOptions::default());

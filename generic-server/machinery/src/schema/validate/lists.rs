@@ -15,6 +15,9 @@ pub fn validate_lists(schema: &Schema, value: &Value, at: &Path<'_>) -> Vec<Fiel
 }
 
 fn walk(schema: &Schema, value: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    if schema.plain {
+        return;
+    }
     match (&schema.shape, value) {
         (_, Value::Array(array)) => {
             errors.extend(list_errors(&schema.list_type, array, at));
