@@ -1,6 +1,8 @@
 //! Admission plugins that are about built-in kinds, one file each.
 
 mod certificates;
+mod claim_resize;
+mod default_classes;
 mod pod_resize;
 mod priority;
 mod runtime_class;
@@ -52,6 +54,17 @@ pub fn plugin(
         "CertificateSubjectRestriction" => Arc::new(certificates::SubjectRestriction),
         "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
         "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),
+        "DefaultStorageClass" => Arc::new(default_classes::DefaultClass {
+            classes: registry("storage.k8s.io", "storageclasses"),
+            kind: &default_classes::STORAGE,
+        }),
+        "DefaultIngressClass" => Arc::new(default_classes::DefaultClass {
+            classes: registry("networking.k8s.io", "ingressclasses"),
+            kind: &default_classes::INGRESS,
+        }),
+        "PersistentVolumeClaimResize" => {
+            Arc::new(claim_resize::ClaimResize { classes: registry("storage.k8s.io", "storageclasses") })
+        }
         "StorageObjectInUseProtection" => Arc::new(storage_protection::StorageProtection),
         _ => return None,
     })

@@ -1,7 +1,7 @@
-//! StorageObjectInUseProtection: claims and volumes are not deleted from under their users.
+//! StorageObjectInUseProtection: claims, volumes and classes of their attributes are not deleted from under their users.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Operation};
 use machinery::{
     Value,
     meta::{MetaMut, status::Status},
@@ -19,6 +19,11 @@ impl Admission for StorageProtection {
             "kubernetes.io/pvc-protection"
         } else if creates(a, "persistentvolumes") {
             "kubernetes.io/pv-protection"
+        } else if a.operation == Operation::Create
+            && a.row.group == "storage.k8s.io"
+            && a.row.plural == "volumeattributesclasses"
+        {
+            "kubernetes.io/vac-protection"
         } else {
             return Ok(());
         };

@@ -7,21 +7,32 @@ use machinery::{
     object,
 };
 
-use super::pods::volumes;
+use super::{claims_validation, pods::volumes, volumes_validation};
 use crate::{
     defaults::{part, pointer, round, text, within},
     strategy::{Rules, restore},
 };
 
 /// The rules of claims.
-pub(super) const CLAIMS: Rules =
-    Rules { defaults: claim, create: create_claim, update: update_claim, ..Rules::STATUS.returns_deleted() };
+pub(super) const CLAIMS: Rules = Rules {
+    defaults: claim,
+    create: create_claim,
+    update: update_claim,
+    validate: claims_validation::create,
+    validate_update: Some(claims_validation::update),
+    validate_status: claims_validation::status,
+    warn: claims_validation::warnings,
+    ..Rules::STATUS.returns_deleted()
+};
 
 /// The rules of volumes.
 pub(super) const VOLUMES: Rules = Rules {
     defaults: volume,
     create: create_volume,
     status_update: update_volume_status,
+    validate: volumes_validation::create,
+    validate_update: Some(volumes_validation::update),
+    warn: volumes_validation::warnings,
     ..Rules::STATUS.returns_deleted()
 };
 
@@ -55,7 +66,8 @@ fn volume(volume: &mut Value) {
 fn create_claim(_cx: &WriteContext<'_>, claim: &mut Value) {
     claim.set(&["status"], object! { "phase" => "Pending" });
     within(claim, "spec", |spec| {
-        if spec.get("dataSource").is_some_and(|source| !is_old_source(source)) {
+        let is_alone = spec.get("dataSourceRef").is_none_or(Value::is_null);
+        if is_alone && spec.get("dataSource").is_some_and(|source| !is_old_source(source)) {
             spec.make_object().remove("dataSource");
         }
         join_sources(spec);

@@ -1,6 +1,7 @@
 //! The core group: `v1`.
 
 pub(crate) mod claims;
+mod claims_validation;
 mod config;
 mod controllers;
 mod endpoints;
@@ -9,10 +10,12 @@ mod limits;
 mod limits_validation;
 mod namespaces;
 mod nodes;
+mod nodes_validation;
 pub(crate) mod pods;
 pub(crate) mod printers;
 mod quota_warnings;
 pub(crate) mod services;
+pub(crate) mod volumes_validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
 

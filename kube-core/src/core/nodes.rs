@@ -1,15 +1,26 @@
 //! Nodes.
 
 use generic_server::resource::WriteContext;
-use machinery::{Str, Value, array};
+use machinery::{Str, Value, array, meta::ip};
 
+use super::nodes_validation;
 use crate::{
     defaults::{is_empty, part, round},
     strategy::Rules,
 };
 
 /// The rules of nodes: a kubelet creates its node together with the status.
-pub(super) const RULES: Rules = Rules { defaults, create, update, keeps_status: true, ..Rules::STATUS };
+pub(super) const RULES: Rules = Rules {
+    defaults,
+    create,
+    update,
+    keeps_status: true,
+    validate: nodes_validation::create,
+    validate_update: Some(nodes_validation::update),
+    validate_status: nodes_validation::changes,
+    warn,
+    ..Rules::STATUS
+};
 
 fn defaults(node: &mut Value) {
     let status = part(node, "status");
@@ -21,6 +32,13 @@ fn defaults(node: &mut Value) {
         status.set(&["allocatable"], capacity);
     }
     pod_cidrs(part(node, "spec"));
+}
+
+/// Warnings for the author of a node.
+fn warn(node: &Value, _old: Option<&Value>) -> Vec<String> {
+    let cidrs = node.at(&["spec", "podCIDRs"]).and_then(Value::as_array).unwrap_or_default();
+    let cidrs = cidrs.iter().filter_map(Value::as_str).enumerate();
+    cidrs.flat_map(|(i, cidr)| ip::cidr_warnings(format!("spec.podCIDRs[{i}]"), cidr)).collect()
 }
 
 /// Configuration of kubelets through the API is gone.

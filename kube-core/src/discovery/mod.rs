@@ -1,6 +1,7 @@
 //! The group discovery.k8s.io: where the endpoints of services are.
 
 mod rules;
+mod validation;
 
 use generic_server::resource::Resource;
 

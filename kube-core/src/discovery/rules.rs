@@ -2,6 +2,7 @@
 
 use machinery::Value;
 
+use super::validation;
 use crate::{
     defaults::{each, pointer},
     strategy::Rules,
@@ -17,7 +18,10 @@ pub(super) const RULES: Rules = Rules::PLAIN
         });
     })
     .create(|_, slice| drop_topology(slice))
-    .update(|_, slice, _| drop_topology(slice));
+    .update(|_, slice, _| drop_topology(slice))
+    .validate(validation::slice)
+    .validate_update(validation::update)
+    .warn(validation::warnings);
 
 /// Topology was a map in an older version; this one takes none.
 fn drop_topology(slice: &mut Value) {

@@ -1,14 +1,13 @@
 //! The group networking.k8s.io: ingresses, policies and the address ranges of services.
 
+mod ingress_validation;
 mod printers;
 mod rules;
+mod validation;
 
 use generic_server::resource::Resource;
 
-use crate::{
-    row::{GroupVersion, Row},
-    strategy::Rules,
-};
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("networking.k8s.io", "v1");
 
@@ -20,13 +19,13 @@ pub(crate) fn resources() -> Vec<Resource> {
             .strategy(rules::INGRESS_CLASSES),
         V1.namespaced("ingresses", "Ingress", "39NQlfNR+bo=")
             .table(printers::INGRESSES)
-            .strategy(Rules::WORKLOAD)
+            .strategy(rules::INGRESSES)
             .short(&["ing"])
             .path("ingress")
             .status(),
         V1.cluster("ipaddresses", "IPAddress", "3f/plJFChNE=")
             .table(printers::IP_ADDRESSES)
-            .strategy(Rules::PLAIN.create_on_update())
+            .strategy(rules::IP_ADDRESSES)
             .short(&["ip"]),
         V1.namespaced("networkpolicies", "NetworkPolicy", "YpfwF18m1G8=")
             .table(printers::NETWORK_POLICIES)
@@ -34,7 +33,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .short(&["netpol"]),
         V1.cluster("servicecidrs", "ServiceCIDR", "gNLvruQhW2g=")
             .table(printers::SERVICE_CIDRS)
-            .strategy(Rules::STATUS)
+            .strategy(rules::SERVICE_CIDRS)
             .status(),
     ]
     .into_iter()

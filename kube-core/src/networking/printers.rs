@@ -61,7 +61,11 @@ pub(super) const INGRESS_CLASSES: Table = Table::new(
                 format!("{}{group}/{}", part("kind"), part("name"))
             },
         );
-        vec![name(class), text_at(class, &["spec", "controller"]), parameters.into(), age(class, now)]
+        let annotation = ["metadata", "annotations", "ingressclass.kubernetes.io/is-default-class"];
+        let is_default = class.str_at(&annotation) == Some("true");
+        let shown = class.str_at(&["metadata", "name"]).unwrap_or_default();
+        let shown = if is_default { format!("{shown} (default)") } else { shown.to_owned() };
+        vec![shown.into(), text_at(class, &["spec", "controller"]), parameters.into(), age(class, now)]
     },
 );
 
@@ -73,7 +77,7 @@ pub(super) const NETWORK_POLICIES: Table = Table::new(
 
 /// Addresses of services.
 pub(super) const IP_ADDRESSES: Table =
-    Table::new(&[NAME, text("ParentRef", Doc::Of("networking.v1.IPAddressSpec", "parentRef"))], |address, _| {
+    Table::new(&[NAME, text("ParentRef", Doc::Of("networking.v1.IPAddressSpec", "parentRef"))], |address, now| {
         let parent = address.at(&["spec", "parentRef"]).filter(|p| !p.is_null()).map_or_else(
             || NONE.to_owned(),
             |parent| {
@@ -84,7 +88,8 @@ pub(super) const IP_ADDRESSES: Table =
                 place.into_iter().flatten().collect::<Vec<_>>().join("/")
             },
         );
-        vec![name(address), parent.into()]
+        // The age has no column, upstream neither.
+        vec![name(address), parent.into(), age(address, now)]
     });
 
 /// Ranges of addresses of services.

@@ -1,19 +1,53 @@
-//! Rules of ingress classes and network policies.
+//! Rules of the group's kinds.
 
 use machinery::{Value, array};
 
+use super::{ingress_validation as ingresses, validation};
 use crate::{
     defaults::{each, is_empty, pointer, within},
     strategy::Rules,
 };
 
+/// The rules of ingresses.
+pub(super) const INGRESSES: Rules = Rules::WORKLOAD
+    .validate(ingresses::create)
+    .validate_update(ingresses::update)
+    .validate_status(ingresses::status)
+    .warn(ingresses::warnings);
+
+/// The rules of addresses.
+pub(super) const IP_ADDRESSES: Rules = Rules::PLAIN
+    .create_on_update()
+    .names(validation::address_name)
+    .validate(validation::address)
+    .validate_update(validation::address_update);
+
+/// The rules of ranges of addresses.
+pub(super) const SERVICE_CIDRS: Rules = Rules::STATUS
+    .status_leaves(&[
+        &["spec"],
+        &["metadata", "labels"],
+        &["metadata", "annotations"],
+        &["metadata", "finalizers"],
+        &["metadata", "ownerReferences"],
+    ])
+    .validate(validation::range)
+    .validate_update(validation::range_update);
+
 /// The rules of ingress classes.
-pub(super) const INGRESS_CLASSES: Rules = Rules::COUNTED.defaults(|class| {
-    within(class, "spec", |spec| within(spec, "parameters", |p| pointer(p, "scope", "Cluster")));
-});
+pub(super) const INGRESS_CLASSES: Rules = Rules::COUNTED
+    .defaults(|class| {
+        within(class, "spec", |spec| within(spec, "parameters", |p| pointer(p, "scope", "Cluster")));
+    })
+    .validate(ingresses::class)
+    .validate_update(ingresses::class_update);
 
 /// The rules of network policies.
-pub(super) const NETWORK_POLICIES: Rules = Rules::COUNTED.defaults(network_policy);
+pub(super) const NETWORK_POLICIES: Rules = Rules::COUNTED
+    .defaults(network_policy)
+    .validate(validation::policy)
+    .validate_update(validation::policy_update)
+    .warn(validation::policy_warnings);
 
 fn network_policy(policy: &mut Value) {
     within(policy, "spec", |spec| {

@@ -2,13 +2,11 @@
 
 mod printers;
 mod rules;
+mod validation;
 
 use generic_server::resource::Resource;
 
-use crate::{
-    row::{GroupVersion, Row},
-    strategy::Rules,
-};
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("storage.k8s.io", "v1");
 
@@ -16,23 +14,21 @@ const V1: GroupVersion = GroupVersion("storage.k8s.io", "v1");
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("csidrivers", "CSIDriver", "hL6j/rwBV5w=").table(printers::DRIVERS).strategy(rules::CSI_DRIVERS),
-        V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=")
-            .table(printers::NODES)
-            .strategy(Rules::PLAIN.conditional().returns_deleted()),
+        V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=").table(printers::NODES).strategy(rules::CSI_NODES),
         V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=")
             .table(printers::CAPACITIES)
-            .strategy(Rules::PLAIN.conditional().returns_deleted()),
+            .strategy(rules::CAPACITIES),
         V1.cluster("storageclasses", "StorageClass", "K+m6uJwbjGY=")
             .table(printers::STORAGE_CLASSES)
             .strategy(rules::STORAGE_CLASSES)
             .short(&["sc"]),
         V1.cluster("volumeattachments", "VolumeAttachment", "tJx/ezt6UDU=")
             .table(printers::ATTACHMENTS)
-            .strategy(Rules::STATUS.conditional().returns_deleted())
+            .strategy(rules::ATTACHMENTS)
             .status(),
         V1.cluster("volumeattributesclasses", "VolumeAttributesClass", "tIjydgKBC5w=")
             .table(printers::ATTRIBUTES_CLASSES)
-            .strategy(Rules::PLAIN.returns_deleted())
+            .strategy(rules::ATTRIBUTES_CLASSES)
             .short(&["vac"]),
     ]
     .into_iter()

@@ -3,20 +3,52 @@
 use generic_server::resource::WriteContext;
 use machinery::{Value, array};
 
+use super::validation;
 use crate::{
     defaults::{is_empty, pointer, within},
     strategy::{Rules, restore},
 };
 
 /// The rules of storage classes.
-pub(super) const STORAGE_CLASSES: Rules = Rules::PLAIN.returns_deleted().defaults(|class| {
-    pointer(class, "reclaimPolicy", "Delete");
-    pointer(class, "volumeBindingMode", "Immediate");
-});
+pub(super) const STORAGE_CLASSES: Rules = Rules::PLAIN
+    .returns_deleted()
+    .defaults(|class| {
+        pointer(class, "reclaimPolicy", "Delete");
+        pointer(class, "volumeBindingMode", "Immediate");
+    })
+    .validate(validation::class)
+    .validate_update(validation::class_update);
 
 /// The rules of CSI drivers.
-pub(super) const CSI_DRIVERS: Rules =
-    Rules::PLAIN.conditional().returns_deleted().defaults(driver).update(update_driver);
+pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN
+    .conditional()
+    .returns_deleted()
+    .defaults(driver)
+    .update(update_driver)
+    .validate(validation::driver)
+    .validate_update(validation::driver_update);
+
+/// The rules of what drivers tell of nodes.
+pub(super) const CSI_NODES: Rules =
+    Rules::PLAIN.conditional().returns_deleted().validate(validation::node).validate_update(validation::node_update);
+
+/// The rules of attachments.
+pub(super) const ATTACHMENTS: Rules = Rules::STATUS
+    .conditional()
+    .returns_deleted()
+    .validate(validation::attachment)
+    .validate_update(validation::attachment_update);
+
+/// The rules of capacities.
+pub(super) const CAPACITIES: Rules = Rules::PLAIN
+    .conditional()
+    .returns_deleted()
+    .validate(validation::capacity)
+    .validate_update(validation::capacity_update);
+
+/// The rules of classes of attributes.
+pub(super) const ATTRIBUTES_CLASSES: Rules =
+    Rules::PLAIN.returns_deleted().validate(validation::attributes).validate_update(validation::attributes_update);
 
 fn driver(driver: &mut Value) {
     within(driver, "spec", |spec| {

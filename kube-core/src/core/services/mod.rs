@@ -1,10 +1,12 @@
 //! Services and endpoints.
 
+mod endpoints;
 mod families;
 mod linked;
 mod reserve;
 mod validation;
 mod view;
+mod warnings;
 
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names, object};
@@ -25,12 +27,17 @@ pub(super) const SERVICES: Rules = Rules {
     validate: validation::create,
     validate_update: Some(validation::update),
     validate_status: validation::status,
-    warn: validation::warnings,
+    warn: warnings::warnings,
     ..Rules::STATUS.create_on_update().returns_deleted()
 };
 
 /// The rules of endpoints.
-pub(super) const ENDPOINTS: Rules = Rules::PLAIN.create_on_update().defaults(endpoints);
+pub(super) const ENDPOINTS: Rules = Rules::PLAIN
+    .create_on_update()
+    .defaults(endpoint_defaults)
+    .validate(endpoints::create)
+    .validate_update(endpoints::update)
+    .warn(endpoints::warnings);
 
 /// Three hours, in which a client stays with a pod.
 const AFFINITY_SECONDS: i64 = 3 * 60 * 60;
@@ -92,6 +99,6 @@ fn port(port: &mut Value) {
     }
 }
 
-fn endpoints(endpoints: &mut Value) {
+fn endpoint_defaults(endpoints: &mut Value) {
     each(endpoints, "subsets", |subset| each(subset, "ports", |port| text(port, "protocol", "TCP")));
 }

@@ -8,7 +8,6 @@ use machinery::{
         names,
         selector::validate_labels,
     },
-    object,
 };
 
 use generic_server::resource::WriteContext;
@@ -16,8 +15,8 @@ use generic_server::resource::WriteContext;
 use super::view::{NONE, Service, family_name, family_of};
 use crate::validation::{Errors, Field};
 
-const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-const MODE: &str = "service.kubernetes.io/topology-mode";
+pub(super) const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+pub(super) const MODE: &str = "service.kubernetes.io/topology-mode";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const NOT_FOR_EXTERNAL: &str = "may not be set for ExternalName services";
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
@@ -470,50 +469,4 @@ fn balancer_status(status: &Field<'_>, old: &Field<'_>, service: &Value, errors:
             }
         }
     });
-}
-
-/// Warnings for the author of a service.
-pub(super) fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
-    let view = Service(service);
-    let mut out = Vec::new();
-    let annotations = service.at(&["metadata", "annotations"]).cloned().unwrap_or_else(|| object! {});
-    if annotations.get(HINTS).is_some() {
-        out.push(format!("annotation {HINTS} is deprecated, please use {MODE} instead"));
-    }
-    if !view.is_headless() {
-        let ips = view.cluster_ips().into_iter().enumerate();
-        out.extend(ips.filter_map(|(i, ip)| ip::ip_warning(format!("spec.clusterIPs[{i}]"), ip)));
-    }
-    let list = |member| view.spec(member).and_then(Value::as_array).unwrap_or_default();
-    let external = list("externalIPs");
-    if view.kind() == "ClusterIP" && view.cluster_ip() == NONE {
-        let ignored = [
-            ("loadBalancerIP", !view.text("loadBalancerIP").is_empty()),
-            ("externalIPs", !external.is_empty()),
-            ("SessionAffinity", view.text("sessionAffinity") != "None"),
-        ];
-        let ignored = ignored.iter().filter(|(_, set)| *set);
-        out.extend(ignored.map(|(member, _)| format!("spec.{member} is ignored for headless services")));
-    }
-    for (i, ip) in external.iter().filter_map(Value::as_str).enumerate() {
-        out.extend(ip::ip_warning(format!("spec.externalIPs[{i}]"), ip));
-    }
-    if !view.text("loadBalancerIP").is_empty() {
-        out.extend(ip::ip_warning("spec.loadBalancerIP", view.text("loadBalancerIP")));
-    }
-    for (i, range) in list("loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate() {
-        out.extend(ip::cidr_warnings(format!("spec.loadBalancerSourceRanges[{i}]"), range));
-    }
-    if view.is_external_name() && !external.is_empty() {
-        out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
-    } else if !external.is_empty() {
-        out.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
-    }
-    if !view.is_external_name() && !view.text("externalName").is_empty() {
-        out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
-    }
-    if view.text("trafficDistribution") == "PreferClose" {
-        out.push(r#"spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone""#.to_owned());
-    }
-    out
 }

@@ -3,7 +3,7 @@
 use machinery::{
     Value,
     meta::{
-        Quantity, names,
+        BadValue, Quantity, names,
         selector::{LabelSelectorRules, validate_label_selector, validate_labels},
         validation,
     },
@@ -35,6 +35,9 @@ fn template_metadata(metadata: &Field<'_>, errors: &mut Errors) {
         }
     }
 }
+
+/// What upstream shows in place of a value: a path, which it cannot show.
+const PATH: &str = "{}";
 
 /// The ways to mount storage, in order.
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -90,7 +93,7 @@ fn data_sources(spec: &Field<'_>, errors: &mut Errors) {
         namespace.check(names::dns1123_label, errors);
         if source.is_set() {
             let detail = "may not be specified when dataSourceRef.namespace is specified";
-            spec.invalid_as(source.to_string(), detail, errors);
+            spec.invalid_as(BadValue::verbatim(PATH), detail, errors);
         }
     } else if source.is_set() && reference.is_set() {
         let same = |member| {
@@ -98,7 +101,7 @@ fn data_sources(spec: &Field<'_>, errors: &mut Errors) {
             text(&source) == text(&reference)
         };
         if !["apiGroup", "kind", "name"].into_iter().all(same) {
-            spec.invalid_as(source.to_string(), "must match dataSourceRef", errors);
+            spec.invalid_as(BadValue::verbatim(PATH), "must match dataSourceRef", errors);
         }
     }
 }

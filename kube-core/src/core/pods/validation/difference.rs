@@ -13,7 +13,7 @@ const MAX_LINES: usize = 4000;
 const POPULAR: usize = 200;
 
 /// The hunks; nothing if the texts are too long.
-pub(super) fn between(old: &str, new: &str) -> String {
+pub(crate) fn between(old: &str, new: &str) -> String {
     let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     if a.len().max(b.len()) > MAX_LINES {
         return String::new();

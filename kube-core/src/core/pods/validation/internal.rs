@@ -11,14 +11,14 @@ use machinery::{
 const TYPES: &str = include_str!("internal.txt");
 
 /// What an error shows of a value of a type.
-pub(super) fn shown(kind: &str, value: &Value) -> BadValue {
+pub(crate) fn shown(kind: &str, value: &Value) -> BadValue {
     let mut out = String::new();
     write(kind, value, &mut Compact, &mut out);
     BadValue::verbatim(out)
 }
 
 /// A value of a type, a line a member, indented by one space a level.
-pub(super) fn pretty(kind: &str, value: &Value) -> String {
+pub(crate) fn pretty(kind: &str, value: &Value) -> String {
     let mut out = String::new();
     write(kind, value, &mut Indented(0), &mut out);
     out

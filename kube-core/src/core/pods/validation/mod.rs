@@ -6,9 +6,9 @@
 mod annotations;
 mod claim_template;
 mod containers;
-mod difference;
+pub(crate) mod difference;
 mod env;
-mod internal;
+pub(crate) mod internal;
 mod mounts;
 mod network;
 mod paths;

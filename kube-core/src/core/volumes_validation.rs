@@ -1,0 +1,257 @@
+//! What is wrong with persistent volumes.
+
+use generic_server::resource::WriteContext;
+use machinery::{
+    Value,
+    meta::{FieldError, names},
+};
+
+use super::{
+    claims_validation::{class_warning, fraction},
+    pods::validation::{difference, internal, node_selector, sources},
+};
+use crate::validation::{Errors, Field};
+
+type Rule = fn(&Field<'_>, &mut Errors);
+
+/// The sources, in the order in which upstream looks for them.
+const SOURCES: &[(&str, Rule)] = &[
+    ("hostPath", sources::host_path),
+    ("gcePersistentDisk", sources::gce_disk),
+    ("awsElasticBlockStore", sources::aws_disk),
+    ("glusterfs", glusterfs),
+    ("flocker", sources::flocker),
+    ("nfs", sources::nfs),
+    ("rbd", sources::rbd),
+    ("quobyte", sources::quobyte),
+    ("cephfs", sources::cephfs),
+    ("iscsi", sources::iscsi),
+    ("cinder", cinder),
+    ("fc", sources::fibre_channel),
+    ("flexVolume", sources::flex),
+    ("azureFile", azure_file),
+    ("vsphereVolume", sources::vsphere),
+    ("photonPersistentDisk", sources::photon),
+    ("portworxVolume", sources::portworx),
+    ("azureDisk", sources::azure_disk),
+    ("scaleIO", sources::scale_io),
+    ("local", local),
+    ("storageos", storage_os),
+    ("csi", csi),
+];
+
+const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// What is wrong with a new volume.
+pub(super) fn create(_cx: &WriteContext<'_>, volume: &Field<'_>, errors: &mut Errors) {
+    spec(&volume.at("spec"), false, errors);
+}
+
+/// What a volume is, of its own or as part of an attachment.
+pub(crate) fn spec(spec: &Field<'_>, is_inline: bool, errors: &mut Errors) {
+    if is_inline {
+        for member in ["claimRef", "persistentVolumeReclaimPolicy", "storageClassName"] {
+            let field = spec.at(member);
+            if !field.is_empty() {
+                field.forbidden("may not be specified in the context of inline volumes", errors);
+            }
+        }
+    }
+    access_modes(&spec.at("accessModes"), errors);
+    if !is_inline {
+        capacity(&spec.at("capacity"), errors);
+        let policy = spec.at("persistentVolumeReclaimPolicy");
+        if !policy.is_empty() {
+            policy.one_of(&["Delete", "Recycle", "Retain"], errors);
+        }
+    }
+    let affinity = spec.at("nodeAffinity");
+    if affinity.is_set() {
+        let required = affinity.at("required");
+        if required.is_set() {
+            node_selector(&required, &|| false, errors);
+        } else {
+            required.required("must specify required node constraints", errors);
+        }
+    }
+    source(spec, errors);
+    let recycles = spec.at("persistentVolumeReclaimPolicy");
+    if spec.value().str_at(&["hostPath", "path"]) == Some("/") && recycles.text() == "Recycle" {
+        recycles.forbidden("may not be 'recycle' for a hostPath mount of '/'", errors);
+    }
+    if !is_inline {
+        spec.at("storageClassName").check_some(names::dns1123_subdomain, errors);
+    }
+    let mode = spec.at("volumeMode");
+    if mode.is_set() && is_inline && mode.text() != "Filesystem" {
+        mode.forbidden("may not specify volumeMode for inline volumes", errors);
+    }
+    mode.some_one_of(&["Block", "Filesystem"], errors);
+    let class = spec.at("volumeAttributesClassName");
+    if class.is_set() {
+        class.check_given(names::dns1123_subdomain, errors);
+        if !spec.at("csi").is_set() {
+            spec.at("csi").required("has to be specified when using volumeAttributesClassName", errors);
+        }
+    }
+}
+
+fn access_modes(modes: &Field<'_>, errors: &mut Errors) {
+    if modes.is_empty() {
+        modes.required("", errors);
+    }
+    let (mut once_pod, mut others) = (false, false);
+    modes.each(|mode| {
+        modes.with(mode.value()).one_of(MODES, errors);
+        once_pod |= mode.text() == "ReadWriteOncePod";
+        others |= mode.text() != "ReadWriteOncePod" && MODES.contains(&mode.text());
+    });
+    if once_pod && others {
+        modes.forbidden("may not use ReadWriteOncePod with other access modes", errors);
+    }
+}
+
+fn capacity(capacity: &Field<'_>, errors: &mut Errors) {
+    if capacity.is_empty() {
+        capacity.required("", errors);
+    }
+    if capacity.len() != 1 || !capacity.at("storage").is_set() {
+        errors.push(FieldError::not_supported(capacity, capacity.value(), ["storage"]));
+    }
+    capacity.each_key(|_, amount| {
+        let quantity = amount.quantity();
+        if quantity.value() < 0 {
+            amount.invalid_as(quantity.value(), "must be a valid resource quantity", errors);
+        }
+        if quantity.sign() <= 0 {
+            amount.invalid_as(quantity.text(), "must be greater than zero", errors);
+        }
+    });
+}
+
+fn source(spec: &Field<'_>, errors: &mut Errors) {
+    let mut found = false;
+    for (member, rule) in SOURCES {
+        let source = spec.at(member);
+        if !source.is_set() {
+            continue;
+        }
+        if std::mem::replace(&mut found, true) {
+            source.forbidden("may not specify more than 1 volume type", errors);
+            continue;
+        }
+        rule(&source, errors);
+        if *member == "local" && !spec.at("nodeAffinity").is_set() {
+            spec.at("nodeAffinity").required("Local volume requires node affinity", errors);
+        }
+    }
+    if !found {
+        spec.required("must specify a volume type", errors);
+    }
+}
+
+fn glusterfs(source: &Field<'_>, errors: &mut Errors) {
+    sources::glusterfs(source, errors);
+    let namespace = source.at("endpointsNamespace");
+    if namespace.is_set() {
+        if namespace.is_empty() {
+            namespace.invalid("if the endpointnamespace is set, it must be a valid namespace name", errors);
+        } else {
+            namespace.check(names::dns1123_label, errors);
+        }
+    }
+}
+
+fn secret_reference(secret: &Field<'_>, errors: &mut Errors) {
+    if secret.is_set() {
+        secret.at("name").is_given(errors);
+        secret.at("namespace").is_given(errors);
+    }
+}
+
+fn cinder(source: &Field<'_>, errors: &mut Errors) {
+    source.at("volumeID").is_given(errors);
+    secret_reference(&source.at("secretRef"), errors);
+}
+
+fn azure_file(source: &Field<'_>, errors: &mut Errors) {
+    source.at("secretName").is_given(errors);
+    source.at("shareName").is_given(errors);
+    let namespace = source.at("secretNamespace");
+    if namespace.is_set() {
+        namespace.is_given(errors);
+    }
+}
+
+fn local(source: &Field<'_>, errors: &mut Errors) {
+    let path = source.at("path");
+    if path.is_given(errors) && path.text().split('/').any(|part| part == "..") {
+        path.invalid("must not contain '..'", errors);
+    }
+}
+
+fn storage_os(source: &Field<'_>, errors: &mut Errors) {
+    source.at("volumeName").check_given(names::dns1123_label, errors);
+    source.at("volumeNamespace").check_some(names::dns1123_label, errors);
+    secret_reference(&source.at("secretRef"), errors);
+}
+
+fn csi(source: &Field<'_>, errors: &mut Errors) {
+    sources::csi_driver(&source.at("driver"), errors);
+    source.at("volumeHandle").is_given(errors);
+    for secret in
+        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
+    {
+        secret_reference(&source.at(secret), errors);
+    }
+}
+
+/// What is wrong with an update: what a volume is does not change.
+pub(super) fn update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    create(cx, new, errors);
+    let secret = ["csi", "controllerExpandSecretRef"];
+    let only_sources = |volume: &Value| {
+        let mut spec = Value::object();
+        for (member, _) in SOURCES {
+            if let Some(source) = volume.at(&["spec", member]).filter(|source| !source.is_null()) {
+                spec.set(&[member], source.clone());
+            }
+        }
+        spec
+    };
+    let (mut now, before) = (only_sources(new.value()), only_sources(old.value()));
+    if before.get("csi").is_some() && before.at(&secret).is_none() {
+        now.remove_at(&secret); // it may be said later
+    }
+    if !now.semantic_eq(&before) {
+        let pretty = |sources: &Value| internal::pretty("PersistentVolumeSource", sources);
+        let difference = difference::between(&pretty(&before), &pretty(&now));
+        let why = "spec.persistentvolumesource is immutable after creation";
+        errors.push(FieldError::forbidden("spec.persistentvolumesource", format!("{why}\n{difference}")));
+    }
+    let (spec, old_spec) = (new.at("spec"), old.at("spec"));
+    let mode = spec.at("volumeMode");
+    if !mode.same(&old_spec.at("volumeMode")) {
+        errors.push(FieldError::invalid("volumeMode", mode.value(), "field is immutable"));
+    }
+    let affinity = spec.at("nodeAffinity");
+    if old_spec.at("nodeAffinity").is_set() && !affinity.same(&old_spec.at("nodeAffinity")) {
+        let shown = internal::shown("*VolumeNodeAffinity", affinity.value());
+        let why = "field is immutable, except for updating from beta label to GA";
+        errors.push(FieldError::invalid("nodeAffinity", shown, why));
+    }
+}
+
+/// Warnings for the author of a volume.
+pub(super) fn warnings(volume: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut out = class_warning(volume);
+    if volume.str_at(&["spec", "persistentVolumeReclaimPolicy"]) == Some("Recycle") {
+        out.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach \
+             is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    out.extend(fraction(volume.at(&["spec", "capacity", "storage"]), "spec.capacity[storage]"));
+    out
+}
