@@ -120,6 +120,7 @@ fn request(path: &str) -> Request {
         query: Query::parse(""),
         info: resolve(&Method::GET, path, &Query::parse("")),
         user: Arc::new(User::anonymous()),
+        authorizer: Arc::new(generic_server::auth::Mode::AlwaysAllow),
         audit_id: "".into(),
         deadline: None,
         body: None,
