@@ -406,3 +406,80 @@ pub(super) fn controller_revision_update(cx: &Cx<'_>, new: &Field<'_>, old: &Fie
     controller_revision(cx, new, errors);
     new.at("data").immutable(&old.at("data"), errors);
 }
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    type Rule = fn(&Field<'_>, &mut Errors);
+
+    fn check(rule: Rule, text: &str, expect: &[&str]) {
+        let value = json::decode(text.as_bytes()).expect("valid JSON");
+        let mut errors = Errors::default();
+        rule(&Field::root(&value), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{text}");
+    }
+
+    #[test]
+    fn a_deployment_replaces_its_pods_one_way() {
+        let rule: Rule = deployment_strategy;
+        check(rule, r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":1,"maxUnavailable":"25%"}}"#, &[]);
+        check(
+            rule,
+            r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"0%","maxUnavailable":0}}"#,
+            &["rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"],
+        );
+        check(
+            rule,
+            r#"{"type":"Recreate","rollingUpdate":{}}"#,
+            &["rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+        );
+        check(
+            rule,
+            r#"{"type":"Canary"}"#,
+            &[
+                r#"<nil>: Unsupported value: {"Type":"Canary","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_daemon_set_has_either_more_or_fewer_pods_during_an_update() {
+        let rule: Rule = daemon_set_strategy;
+        check(rule, r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}"#, &[]);
+        check(
+            rule,
+            r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"10%","maxUnavailable":1}}"#,
+            &[r#"rollingUpdate.maxSurge: Invalid value: "10%": may not be set when maxUnavailable is non-zero"#],
+        );
+        check(
+            rule,
+            r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0,"maxUnavailable":0}}"#,
+            &["rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+        );
+    }
+
+    #[test]
+    fn collisions_are_only_ever_more() {
+        let rule: Rule = |both, errors| collisions_grow(&both.at("new"), &both.at("old"), errors);
+        check(rule, r#"{"new":{"collisionCount":2},"old":{"collisionCount":1}}"#, &[]);
+        check(rule, r#"{"new":{"collisionCount":-2},"old":{}}"#, &[]);
+        let shrunk = "new.collisionCount: Invalid value: 0: cannot be decremented";
+        check(rule, r#"{"new":{},"old":{"collisionCount":0}}"#, &[shrunk]);
+    }
+
+    #[test]
+    fn a_stateful_set_names_its_pods_and_their_claims_are_volumes() {
+        let text = r#"{"spec":{"hostname":"x","volumes":[{"name":"own"},{"name":"data","emptyDir":{}}]}}"#;
+        let pods = json::decode(text.as_bytes()).expect("valid JSON");
+        let made = as_made(&pods, &[object! { "metadata" => object! { "name" => "data" } }]);
+        assert_eq!(made.at(&["spec", "hostname"]), None);
+        let names: Vec<_> =
+            made.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default().iter().collect();
+        assert_eq!(names.len(), 2);
+        assert_eq!(names[1].str_at(&["persistentVolumeClaim", "claimName"]), Some("data"));
+    }
+}

@@ -54,11 +54,21 @@ pub(super) const STATEFUL_SETS: Rules = WORKLOAD
     .validate(validation::stateful_set)
     .validate_update(validation::stateful_set_update)
     .validate_status(validation::stateful_set_status)
-    .warn(pods::warnings::controller);
+    .warn(stateful_set_warnings);
 
 /// The rules of controller revisions.
 pub(super) const CONTROLLER_REVISIONS: Rules =
     Rules::PLAIN.validate(validation::controller_revision).validate_update(validation::controller_revision_update);
+
+fn stateful_set_warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = pods::warnings::controller(set, old);
+    if set.at(&["spec", "revisionHistoryLimit"]).and_then(Value::as_i64).is_some_and(|limit| limit < 0) {
+        let text =
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+        warnings.push(text.to_owned());
+    }
+    warnings
+}
 
 fn deployment(deployment: &mut Value) {
     within(deployment, "spec", |spec| {

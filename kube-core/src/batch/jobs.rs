@@ -20,7 +20,7 @@ pub(super) const JOBS: Rules = Rules {
 .validate(validation::job)
 .validate_update(validation::job_update)
 .validate_status(status::job)
-.warn(warnings);
+.warn(job_warnings);
 
 /// The rules of cron jobs.
 pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
@@ -30,12 +30,32 @@ pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
     .validate_update(validation::cron_job_update)
     .warn(|job, old| {
         let mut warnings = named_after(job, old);
+        if job.str_at(&["spec", "schedule"]).is_some_and(|schedule| schedule.contains("TZ")) {
+            warnings.push(ZONE_IN_SCHEDULE.to_owned());
+        }
         warnings.extend(pods::warnings::within(job, old, &["spec", "jobTemplate", "spec", "template"]));
         warnings
     });
 
 const ORPHANED: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                         remove them or set propagationPolicy=Orphan to suppress this warning";
+
+const ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone field instead, see \
+    https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#time-zones for more details";
+
+const MANY_INDEXES: &str = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes \
+    might not be able to track completedIndexes when a big number of indexes fail";
+
+fn job_warnings(job: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut all = Vec::new();
+    let count = |member: &str| job.at(&["spec", member]).and_then(Value::as_i64).unwrap_or(0);
+    let indexed = job.str_at(&["spec", "completionMode"]) == Some("Indexed");
+    if old.is_none() && indexed && count("completions") > 100_000 && count("parallelism") > 10_000 {
+        all.push(MANY_INDEXES.to_owned());
+    }
+    all.extend(warnings(job, old));
+    all
+}
 
 const LABELS: [&str; 2] = ["metadata", "labels"];
 const TEMPLATE_LABELS: [&str; 4] = ["spec", "template", "metadata", "labels"];

@@ -267,3 +267,57 @@ pub(super) fn quota_status(_cx: &Cx<'_>, new: &Field<'_>, _old: &Field<'_>, erro
     amounts(&status.at("hard"), errors);
     amounts(&status.at("used"), errors);
 }
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    fn check(rule: fn(&Cx<'_>, &Field<'_>, &mut Errors), text: &str, expect: &[&str]) {
+        let value = json::decode(text.as_bytes()).expect("valid JSON");
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "n",
+            subresource: "",
+            user: &generic_server::auth::User::default(),
+        };
+        let mut errors = Errors::default();
+        rule(&cx, &Field::root(&value), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{text}");
+    }
+
+    #[test]
+    fn amounts_of_a_limit_fit_each_other() {
+        check(limit_range, r#"{"spec":{"limits":[{"type":"Pod","max":{"cpu":"2"},"min":{"cpu":"1"}}]}}"#, &[]);
+        check(
+            limit_range,
+            r#"{"spec":{"limits":[{"type":"Container","max":{"cpu":"4"},"min":{"cpu":"1"},"maxLimitRequestRatio":{"cpu":"8"}}]}}"#,
+            &[
+                r#"spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "8": ratio 8 is greater than max/min = 4.000000"#,
+            ],
+        );
+        check(
+            limit_range,
+            r#"{"spec":{"limits":[{"type":"Container","max":{"cpu":"1"},"default":{"cpu":"2"}}]}}"#,
+            &[r#"spec.limits[0].default[cpu]: Invalid value: "1": default value 2 is greater than max value 1"#],
+        );
+    }
+
+    #[test]
+    fn scopes_fit_what_is_counted_and_each_other() {
+        check(quota, r#"{"spec":{"hard":{"pods":"1"},"scopes":["BestEffort"]}}"#, &[]);
+        check(
+            quota,
+            r#"{"spec":{"hard":{"services":"1"},"scopes":["BestEffort"]}}"#,
+            &[r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#],
+        );
+        check(
+            quota,
+            r#"{"spec":{"hard":{"pods":"1"},"scopes":["Terminating","NotTerminating"]}}"#,
+            &[r#"spec.scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes"#],
+        );
+    }
+}

@@ -33,6 +33,8 @@ pub(super) fn event(cx: &Cx<'_>, event: &Field<'_>, errors: &mut Errors) {
     if !is_strict(cx) {
         return;
     }
+    let metadata = event.at("metadata");
+    metadata.at("name").check(names::dns1123_subdomain, errors);
     series(event, errors);
     let time = event.at("eventTime");
     if !time.is_set() {
@@ -151,5 +153,37 @@ pub(super) fn event_update(cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors
             _ => BadValue::from(Value::from(value.text())),
         };
         at.invalid_as(text, "field is immutable", errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    fn check(group: &str, text: &str, expect: &[&str]) {
+        let value = json::decode(text.as_bytes()).expect("valid JSON");
+        let cx = WriteContext {
+            group,
+            version: "v1",
+            namespace: "n",
+            subresource: "",
+            user: &generic_server::auth::User::default(),
+        };
+        let mut errors = Errors::default();
+        event(&cx, &Field::root(&value), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{text}");
+    }
+
+    #[test]
+    fn the_core_group_takes_almost_anything_and_the_newer_one_does_not() {
+        let bare = r#"{"metadata":{"name":"e","namespace":"n"},"involvedObject":{"namespace":"n"}}"#;
+        check("", bare, &[]);
+        let strict = ["eventTime: Required value", r#"type: Invalid value: "": has invalid value: "#];
+        check("events.k8s.io", bare, &strict);
+        let elsewhere = r#"{"metadata":{"name":"e","namespace":"n"},"involvedObject":{"namespace":"o"}}"#;
+        check("", elsewhere, &[r#"involvedObject.namespace: Invalid value: "o": does not match event.namespace"#]);
     }
 }

@@ -223,3 +223,23 @@ fn not_a_path(path: &str) -> Option<&'static str> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_end_in_a_wildcard_if_they_have_one() {
+        let check = |path: &str, expect: Option<&str>| assert_eq!(not_a_path(path), expect, "{path}");
+        for path in ["/", "/a", "/a/*"] {
+            check(path, None);
+        }
+        check("", Some("must not be empty"));
+        check("a", Some("must start with slash"));
+        check("/a b", Some("must not contain white-space"));
+        check("/a//b", Some("must not contain double slash"));
+        for path in ["/a*", "/*/b", "/*/*"] {
+            check(path, Some("wildcard can only do suffix matching"));
+        }
+    }
+}

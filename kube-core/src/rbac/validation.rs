@@ -116,3 +116,52 @@ fn keeps_role(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
         role.invalid_as(shown(role.value(), ROLE_REF), "cannot change roleRef", errors);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    fn check(rule: impl Fn(&Field<'_>, &mut Errors), text: &str, expect: &[&str]) {
+        let value = json::decode(text.as_bytes()).expect("valid JSON");
+        let mut errors = Errors::default();
+        rule(&Field::root(&value), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{text}");
+    }
+
+    #[test]
+    fn a_rule_is_about_resources_or_about_paths() {
+        let rule = |f: &Field<'_>, e: &mut Errors| policy_rule(f, false, e);
+        check(rule, r#"{"verbs":["get"],"nonResourceURLs":["/x"]}"#, &[]);
+        check(rule, r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}"#, &[]);
+        check(
+            rule,
+            r#"{"verbs":["get"],"nonResourceURLs":["/x"],"resourceNames":["n"]}"#,
+            &[
+                r#"nonResourceURLs: Invalid value: ["/x"]: rules cannot apply to both regular resources and non-resource URLs"#,
+            ],
+        );
+        check(
+            |f, e| policy_rule(f, true, e),
+            r#"{"nonResourceURLs":["/x"]}"#,
+            &[
+                "verbs: Required value: verbs must contain at least one value",
+                r#"nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_subject_is_of_a_known_kind() {
+        let subject = |f: &Field<'_>, e: &mut Errors| check_subject(f, false, e);
+        check(subject, r#"{"kind":"User","name":"u","apiGroup":"rbac.authorization.k8s.io"}"#, &[]);
+        check(subject, r#"{"kind":"ServiceAccount","name":"sa"}"#, &["namespace: Required value"]);
+        check(
+            subject,
+            r#"{"kind":"Robot","name":"r"}"#,
+            &[r#"kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#],
+        );
+    }
+}

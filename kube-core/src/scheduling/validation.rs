@@ -44,3 +44,43 @@ pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<
     }
     new.at("preemptionPolicy").immutable(&old.at("preemptionPolicy"), errors);
 }
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn names_and_values_of_the_system_are_its_own() {
+        let check = |name: &str, value: i64, expect: &[&str]| {
+            let object = object! { "metadata" => object! { "name" => name }, "value" => value };
+            let cx = WriteContext {
+                group: "scheduling.k8s.io",
+                version: "v1",
+                namespace: "",
+                subresource: "",
+                user: &generic_server::auth::User::default(),
+            };
+            let mut errors = Errors::default();
+            class(&cx, &Field::root(&object), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{name}");
+        };
+        check("mine", 1_000_000_000, &[]);
+        check("system-node-critical", 2_000_001_000, &[]);
+        check(
+            "mine",
+            1_000_000_001,
+            &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"],
+        );
+        check(
+            "system-mine",
+            1,
+            &[
+                "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. \
+               error: system-mine is not a known system priority class",
+            ],
+        );
+    }
+}

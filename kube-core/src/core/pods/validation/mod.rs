@@ -36,7 +36,11 @@ use self::scope::Scope;
 use crate::validation::{Errors, Field};
 
 #[allow(unused_imports, reason = "rules of other kinds are made of these")]
-pub(crate) use self::{claim_template::spec as claim_spec, scheduling::node_selector, update::ephemeral_containers};
+pub(crate) use self::{
+    claim_template::spec as claim_spec,
+    scheduling::{node_selector, tolerations},
+    update::ephemeral_containers,
+};
 
 /// What is wrong with a template of pods. `old` is the template before an update.
 pub(crate) fn validate_template(template: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {

@@ -186,7 +186,7 @@ fn label_keys(holder: &Field<'_>, errors: &mut Errors) {
 }
 
 /// What a pod stands.
-pub(super) fn tolerations(tolerations: &Field<'_>, errors: &mut Errors) {
+pub(crate) fn tolerations(tolerations: &Field<'_>, errors: &mut Errors) {
     tolerations.each(|toleration| {
         let (key, operator) = (toleration.at("key"), toleration.at("operator"));
         let (value, effect) = (toleration.at("value"), toleration.at("effect"));
