@@ -13,4 +13,5 @@ mod kubectl;
 mod kubectl_operations;
 mod kubelet;
 mod readme;
+mod storage_flags;
 mod workspace;
