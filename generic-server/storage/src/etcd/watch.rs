@@ -19,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// etcd looks every 100 ms after watches that are behind; one that asked for history has it after a few of these.
 const SETTLED: Duration = Duration::from_millis(500);
+/// A request for progress without an answer for so long is taken for ignored: servers from 3.4.31 and 3.5.13 on do so
+/// while a watch is still behind. (Upstream's server asks every 100 ms as long as a read waits.)
+const IGNORED: Duration = Duration::from_millis(100);
 /// The watch id of progress that was asked for.
 const ASKED: i64 = -1;
 
@@ -148,7 +151,7 @@ impl Feed {
                 response = responses.message() => response,
                 () = &mut asked => {
                     asked.set(progress.notified());
-                    if asking.begin() && requests.request_progress().await.is_err() {
+                    if asking.begin(self.shared.told, Instant::now()) && requests.request_progress().await.is_err() {
                         return Left::Lost("the stream takes no requests".into());
                     }
                     continue;
@@ -160,7 +163,7 @@ impl Feed {
                 Err(error) => return Left::Lost(error.to_string()),
             };
             if response.watch_id() == ASKED {
-                let (known, again) = asking.answered(self.shared.told, revision_of(response.header()));
+                let (known, again) = asking.answered(self.shared.told, revision_of(response.header()), Instant::now());
                 if let Some(revision) = known {
                     self.progress(revision);
                 }
@@ -213,22 +216,26 @@ struct Asking {
     first: Revision,
     /// Asked again meanwhile: the answer under way may be too old for that.
     again: bool,
+    /// When the last request was sent.
+    sent: Option<Instant>,
 }
 
 impl Asking {
     /// Whether a request must be sent.
-    fn begin(&mut self) -> bool {
-        if self.left > 0 {
+    fn begin(&mut self, told: Progress, now: Instant) -> bool {
+        let ignored = told == Progress::Exact && self.sent.is_some_and(|sent| now >= sent + IGNORED);
+        if self.left > 0 && !ignored {
             self.again = true;
             return false;
         }
         self.left = LOOSE_ANSWERS;
         self.first = 0;
+        self.sent = Some(now);
         true
     }
 
     /// Takes an answer: the revision that is known now, if any, and whether another request must be sent.
-    fn answered(&mut self, told: Progress, revision: Revision) -> (Option<Revision>, bool) {
+    fn answered(&mut self, told: Progress, revision: Revision, now: Instant) -> (Option<Revision>, bool) {
         if self.first == 0 {
             self.first = revision;
         }
@@ -238,7 +245,7 @@ impl Asking {
         }
         self.left = 0;
         let known = self.first;
-        let again = std::mem::take(&mut self.again) && self.begin();
+        let again = std::mem::take(&mut self.again) && self.begin(told, now);
         (Some(known), again)
     }
 }
@@ -286,15 +293,25 @@ mod tests {
 
     #[test]
     fn a_loose_answer_counts_once_it_is_certain() {
-        let mut asking = Asking::default();
-        assert!(asking.begin());
-        assert!(!asking.begin(), "one at a time");
+        let (mut asking, now) = (Asking::default(), Instant::now());
+        assert!(asking.begin(Progress::Loose, now));
+        assert!(!asking.begin(Progress::Loose, now), "one at a time");
         for n in 1..LOOSE_ANSWERS {
-            assert_eq!(asking.answered(Progress::Loose, Revision::from(100 + n)), (None, true));
+            assert_eq!(asking.answered(Progress::Loose, Revision::from(100 + n), now), (None, true));
         }
-        assert_eq!(asking.answered(Progress::Loose, 200), (Some(101), true), "asked again meanwhile");
-        assert_eq!(asking.answered(Progress::Exact, 300), (Some(300), false));
-        assert!(asking.begin());
-        assert_eq!(asking.answered(Progress::Exact, 400), (Some(400), false));
+        assert_eq!(asking.answered(Progress::Loose, 200, now), (Some(101), true), "asked again meanwhile");
+        assert_eq!(asking.answered(Progress::Exact, 300, now), (Some(300), false));
+        assert!(asking.begin(Progress::Loose, now));
+        assert_eq!(asking.answered(Progress::Exact, 400, now), (Some(400), false));
+    }
+
+    #[test]
+    fn a_request_that_is_ignored_is_sent_again() {
+        let (mut asking, now) = (Asking::default(), Instant::now());
+        assert!(asking.begin(Progress::Exact, now));
+        assert!(!asking.begin(Progress::Exact, now + IGNORED / 2), "one at a time");
+        assert!(asking.begin(Progress::Exact, now + IGNORED));
+        assert!(!asking.begin(Progress::Exact, now + IGNORED), "just sent");
+        assert_eq!(asking.answered(Progress::Exact, 7, now + IGNORED), (Some(7), true), "for who came in between");
     }
 }
