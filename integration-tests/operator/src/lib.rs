@@ -1,0 +1,1 @@
+//! Only tests are here: see `tests/controller.rs`.
