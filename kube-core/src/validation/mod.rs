@@ -4,8 +4,6 @@
 //! the storage version, defaulted, after the rules of metadata; the order of the findings is the order in which clients see
 //! them, and upstream's. Walking costs no allocation; text is made only for an error.
 
-#![allow(dead_code, reason = "the vocabulary is whole before every kind uses it")]
-
 mod addresses;
 mod errors;
 mod field;
