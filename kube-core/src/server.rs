@@ -72,6 +72,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
             refused = Some(why);
             Endpoints::new()
         });
+        let components = core::ComponentStatuses { store: options.backing.store.clone() };
+        endpoints.insert((Str::default(), Str::new_static("componentstatuses")), Arc::new(components));
         endpoints.extend(authentication::endpoints(&known));
         endpoints.extend(authorization::endpoints(options.authorizer));
         endpoints

@@ -7,6 +7,8 @@ use machinery::schema::{self, Field, IntFormat, Schema, Shape, ShortForm, String
 use machinery::{Map, Str, Value};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 /// Texts that YAML must quote, fold or escape, among others.
 fn text() -> impl Strategy<Value = String> {
@@ -163,4 +165,59 @@ proptest! {
         protobuf::encode_raw(id, &again, &mut twice).expect("encodes");
         prop_assert_eq!(bytes, twice);
     }
+}
+
+/// So many values of each type.
+const EACH: u32 = 3;
+
+/// Runs `check` on values of every built-in type that has a message, the same ones each time.
+fn of_every_type(check: impl Fn(TypeId, Value)) {
+    let mut runner = TestRunner::deterministic();
+    for id in builtin::definitions().filter(|id| protobuf::has_message(*id)) {
+        for _ in 0..EACH {
+            let value = typed(builtin::schema(id), 4).new_tree(&mut runner).expect("a value").current();
+            let (value, unknown) = schema::decode(builtin::schema(id), value).expect("of its type");
+            assert!(unknown.is_empty(), "{}: {unknown:?}", builtin::name(id));
+            check(id, value);
+        }
+    }
+}
+
+#[test]
+fn every_type_is_read_as_it_was_written_in_every_encoding() {
+    of_every_type(|id, value| {
+        let name = builtin::name(id);
+        let mut bytes = Vec::new();
+        protobuf::encode_raw(id, &value, &mut bytes).expect("encodes");
+        let again = protobuf::decode_raw(id, &bytes).expect("decodes");
+        assert_eq!(json::encode(&again), json::encode(&value), "{name}");
+        assert_eq!(json::decode(&json::encode(&value)).as_ref(), Ok(&value), "{name}");
+        if fits_yaml(&value) {
+            assert_eq!(yaml::decode(&yaml::encode(&value)).as_ref(), Ok(&value), "{name}");
+        }
+    });
+}
+
+#[test]
+fn disturbed_messages_of_every_type_are_read_or_refused_and_what_is_read_can_be_written() {
+    of_every_type(|id, value| {
+        let mut message = Vec::new();
+        protobuf::encode_raw(id, &value, &mut message).expect("encodes");
+        let mut disturbed = vec![message[..message.len() / 2].to_vec(), [&message[..], &message[..]].concat()];
+        for step in [1, 7, 31] {
+            for at in (0..message.len()).step_by(step * 13).take(4) {
+                let mut bytes = message.clone();
+                bytes[at] = bytes[at].wrapping_add(u8::try_from(step * 37 % 251).expect("less than 256"));
+                disturbed.push(bytes);
+            }
+        }
+        for bytes in disturbed {
+            let Ok(read) = protobuf::decode_raw(id, &bytes) else { continue };
+            let mut again = Vec::new();
+            if protobuf::encode_raw(id, &read, &mut again).is_ok() {
+                let twice = protobuf::decode_raw(id, &again).expect("what was written is read");
+                assert_eq!(json::encode(&twice), json::encode(&read), "{}", builtin::name(id));
+            }
+        }
+    });
 }

@@ -1,12 +1,8 @@
 //! Defaults of autoscalers, in the stored version.
 
-use generic_server::resource::Conversion as _;
 use machinery::{Value, array, object};
 
-use super::{
-    conversion::{V1, drop_annotations},
-    validation,
-};
+use super::{conversion::drop_annotations, validation};
 use crate::{
     defaults::{is_empty, part, pointer, within},
     strategy::Rules,
@@ -18,13 +14,6 @@ pub(super) const RULES: Rules = Rules::STATUS
     .validate(validation::autoscaler)
     .validate_update(validation::autoscaler_update)
     .validate_status(validation::autoscaler_status);
-
-/// The rules of v1, whose defaults are those of what it means.
-pub(super) const RULES_V1: Rules = RULES.defaults(|autoscaler| {
-    let mut stored = V1.to_storage(std::mem::take(autoscaler));
-    defaults(&mut stored);
-    *autoscaler = V1.from_storage(stored);
-});
 
 fn defaults(autoscaler: &mut Value) {
     drop_annotations(autoscaler);

@@ -16,13 +16,10 @@ const V2: GroupVersion = GroupVersion("autoscaling", "v2");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [
-        autoscalers(V2),
-        autoscalers(V1).stored_as(V2, conversion::V1).strategy(defaults::RULES_V1).table(printer::TABLE_V1),
-    ]
-    .into_iter()
-    .map(Row::build)
-    .collect()
+    [autoscalers(V2), autoscalers(V1).stored_as(V2, conversion::V1).table(printer::TABLE_V1)]
+        .into_iter()
+        .map(Row::build)
+        .collect()
 }
 
 fn autoscalers(version: GroupVersion) -> Row {

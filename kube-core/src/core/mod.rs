@@ -2,6 +2,7 @@
 
 pub(crate) mod claims;
 mod claims_validation;
+mod components;
 mod config;
 mod controllers;
 mod endpoints;
@@ -19,6 +20,7 @@ pub(crate) mod volumes_validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
 
+pub(crate) use components::ComponentStatuses;
 pub(crate) use endpoints::endpoints;
 
 use crate::row::GroupVersion;
