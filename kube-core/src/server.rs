@@ -84,7 +84,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
     let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
     for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
-        server = server.path(path, endpoint);
+        // The form with a slash behind is the same document: the index names it once.
+        server = if path.ends_with('/') { server.unlisted(path, endpoint) } else { server.path(path, endpoint) };
     }
     let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
     let registry = |group: &'static str, plural: &'static str| {

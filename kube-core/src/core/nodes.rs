@@ -36,9 +36,14 @@ fn defaults(node: &mut Value) {
 
 /// Warnings for the author of a node.
 fn warn(node: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut out = Vec::new();
+    if node.str_at(&["spec", "externalID"]).is_some_and(|id| !id.is_empty()) {
+        out.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
     let cidrs = node.at(&["spec", "podCIDRs"]).and_then(Value::as_array).unwrap_or_default();
     let cidrs = cidrs.iter().filter_map(Value::as_str).enumerate();
-    cidrs.flat_map(|(i, cidr)| ip::cidr_warnings(format!("spec.podCIDRs[{i}]"), cidr)).collect()
+    out.extend(cidrs.flat_map(|(i, cidr)| ip::cidr_warnings(format!("spec.podCIDRs[{i}]"), cidr)));
+    out
 }
 
 /// Configuration of kubelets through the API is gone.

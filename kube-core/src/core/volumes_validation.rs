@@ -8,7 +8,10 @@ use machinery::{
 
 use super::{
     claims_validation::{class_warning, fraction},
-    pods::validation::{difference, internal, node_selector, sources},
+    pods::{
+        validation::{difference, internal, node_selector, sources},
+        warnings::of_node_selector,
+    },
 };
 use crate::validation::{Errors, Field};
 
@@ -252,6 +255,10 @@ pub(super) fn warnings(volume: &Value, _old: Option<&Value>) -> Vec<String> {
                 .to_owned(),
         );
     }
+    let root = Field::root(volume);
+    let spec = root.at("spec");
+    let affinity = spec.at("nodeAffinity");
+    out.extend(of_node_selector(&affinity.at("required")));
     out.extend(fraction(volume.at(&["spec", "capacity", "storage"]), "spec.capacity[storage]"));
     out
 }

@@ -5,12 +5,16 @@ use machinery::{Value, array};
 
 use super::validation;
 use crate::{
+    core::pods::warnings::renamed,
     defaults::{is_empty, pointer, within},
     strategy::{Rules, restore},
+    validation::Field,
 };
 
 /// The rules of storage classes.
-pub(super) const STORAGE_CLASSES: Rules = Rules::PLAIN
+pub(super) const STORAGE_CLASSES: Rules = Rules { warn: class_warnings, ..CLASSES };
+
+const CLASSES: Rules = Rules::PLAIN
     .returns_deleted()
     .defaults(|class| {
         pointer(class, "reclaimPolicy", "Delete");
@@ -18,6 +22,18 @@ pub(super) const STORAGE_CLASSES: Rules = Rules::PLAIN
     })
     .validate(validation::class)
     .validate_update(validation::class_update);
+
+/// Warnings for the author of a storage class: labels of nodes that have newer names.
+fn class_warnings(class: &Value, _old: Option<&Value>) -> Vec<String> {
+    let mut out = Vec::new();
+    Field::root(class).at("allowedTopologies").each(|topology| {
+        topology.at("matchLabelExpressions").each(|requirement| {
+            let key = requirement.at("key");
+            out.extend(renamed(key.text()).map(|what| format!("{key}: {what}")));
+        });
+    });
+    out
+}
 
 /// The rules of CSI drivers.
 pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN

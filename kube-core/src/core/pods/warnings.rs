@@ -90,7 +90,7 @@ fn about(object: &Field<'_>, is_template: bool) -> Vec<String> {
 }
 
 /// Labels of nodes that have newer names.
-fn renamed(label: &str) -> Option<&'static str> {
+pub(crate) fn renamed(label: &str) -> Option<&'static str> {
     Some(match label {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
         "beta.kubernetes.io/os" => r#"deprecated since v1.14; use "kubernetes.io/os" instead"#,
@@ -126,6 +126,13 @@ fn node_labels(spec: &Field<'_>, notes: &mut Notes) {
             notes.add(&constraint.at("labelSelector"), NULL_SELECTOR);
         }
     });
+}
+
+/// Warnings about a selector of nodes that stands elsewhere (a volume's).
+pub(crate) fn of_node_selector(selector: &Field<'_>) -> Vec<String> {
+    let mut notes = Notes::default();
+    selector.at("nodeSelectorTerms").each(|term| node_term(&term, &mut notes));
+    notes.0
 }
 
 /// Of requirements of labels and of fields alike.

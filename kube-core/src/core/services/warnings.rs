@@ -41,7 +41,7 @@ pub(super) fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
     }
     if view.is_external_name() && !external.is_empty() {
         out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
-    } else if !external.is_empty() {
+    } else if !external.is_empty() && view.cluster_ip() != NONE {
         out.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
     }
     if !view.is_external_name() && !view.text("externalName").is_empty() {
