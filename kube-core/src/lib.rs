@@ -5,6 +5,7 @@ mod conversion;
 mod defaults;
 mod namespaces;
 mod posted;
+mod review;
 mod row;
 pub mod service_network;
 mod strategy;

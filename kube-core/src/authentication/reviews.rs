@@ -1,24 +1,14 @@
 //! Who am I, as the server sees it.
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::User,
-    handlers::{
-        options::{WriteKind, WriteOptions},
-        read_object,
-    },
-    negotiate::Offer,
-    pipeline::respond::{self, Response},
-    request::Request,
-    resource::Resource,
-    server::Endpoint,
-};
-use http::StatusCode;
+use generic_server::{auth::User, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp, status::Status},
     object,
 };
+
+use crate::review::Review;
 
 /// `selfsubjectreviews`
 pub(crate) struct SelfReview {
@@ -29,15 +19,12 @@ pub(crate) struct SelfReview {
 impl Endpoint for SelfReview {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let row = &self.row;
-        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
-        let options = WriteOptions::read(&request, WriteKind::Create)?;
-        let mut warnings = Vec::new();
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let mut review = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
+        let mut asked = Review::read(&mut request, row).await?;
+        let review = &mut asked.document;
         let now = Timestamp::now().text(TimeForm::Seconds);
         review.set(&["metadata"], object! { "creationTimestamp" => now });
         review.set(&["status"], object! { "userInfo" => user_info(&request.user) });
-        Ok(respond::add_warnings(respond::document(StatusCode::CREATED, &review, accepted), &warnings))
+        Ok(asked.answer())
     }
 }
 

@@ -6,20 +6,11 @@ use async_trait::async_trait;
 use generic_server::{
     auth::{Attributes, Authorizer, Decision, User},
     fields,
-    handlers::{
-        options::{WriteKind, WriteOptions},
-        read_object,
-    },
-    negotiate::Offer,
-    pipeline::{
-        resolve::resource_info,
-        respond::{self, Response},
-    },
+    pipeline::{resolve::resource_info, respond::Response},
     request::{Request, RequestInfo},
     resource::Resource,
     server::Endpoint,
 };
-use http::StatusCode;
 use machinery::{
     Str, Value,
     meta::{GroupKind, status::Status},
@@ -27,7 +18,7 @@ use machinery::{
 };
 
 use super::validation::{strings, validate};
-use crate::validation::Errors;
+use crate::{review::Review, validation::Errors};
 
 /// The kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,25 +42,22 @@ pub(crate) struct AccessReview {
 impl Endpoint for AccessReview {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let row = &self.row;
-        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
-        let options = WriteOptions::read(&request, WriteKind::Create)?;
-        let mut warnings = Vec::new();
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let mut review = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
+        let mut asked = Review::read(&mut request, row).await?;
+        let review = &mut asked.document;
         if row.namespaced {
             review.set(&["metadata", "namespace"], &request.info.namespace);
         }
-        fields::track_virtual(row, &options, &mut review);
+        fields::track_virtual(row, &asked.options, review);
         let mut errors = Errors::default();
-        validate(&review, self.subject, &request.info.namespace, &mut errors);
+        validate(review, self.subject, &request.info.namespace, &mut errors);
         if errors.len() > 0 {
             return Err(Status::invalid(&GroupKind::new(row.group.clone(), ""), "", errors.into_vec()));
         }
         let user = match self.subject {
             Subject::Oneself => (*request.user).clone(),
-            Subject::Anybody | Subject::InNamespace => user_of(&review),
+            Subject::Anybody | Subject::InNamespace => user_of(review),
         };
-        let info = info_of(&review);
+        let info = info_of(review);
         let status = match self.authorizer.authorize(&Attributes { user: &user, info: &info }).await {
             Decision::Allow(reason) if reason.is_empty() => object! { "allowed" => true },
             Decision::Allow(reason) => object! { "allowed" => true, "reason" => reason },
@@ -78,7 +66,7 @@ impl Endpoint for AccessReview {
             Decision::Deny(reason) => object! { "allowed" => false, "denied" => true, "reason" => reason },
         };
         review.set(&["status"], status);
-        Ok(respond::add_warnings(respond::document(StatusCode::CREATED, &review, accepted), &warnings))
+        Ok(asked.answer())
     }
 }
 

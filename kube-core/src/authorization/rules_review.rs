@@ -5,18 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     auth::{Authorizer, UserRules},
-    handlers::{
-        options::{WriteKind, WriteOptions},
-        read_object,
-    },
-    negotiate::Offer,
-    pipeline::respond::{self, Response},
+    pipeline::respond::Response,
     request::Request,
     resource::Resource,
     server::Endpoint,
 };
-use http::StatusCode;
 use machinery::{Str, Value, meta::status::Status, object};
+
+use crate::review::Review;
 
 /// `selfsubjectrulesreviews`
 pub(super) struct RulesReview {
@@ -28,21 +24,18 @@ pub(super) struct RulesReview {
 impl Endpoint for RulesReview {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let row = &self.row;
-        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
-        let options = WriteOptions::read(&request, WriteKind::Create)?;
-        let mut warnings = Vec::new();
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let review = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
+        let mut asked = Review::read(&mut request, row).await?;
+        let review = &asked.document;
         let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
         let rules = self.authorizer.rules_of(&request.user, namespace).await;
-        let answer = object! {
+        asked.document = object! {
             "kind" => &row.kind, "apiVersion" => row.api_version(), "metadata" => Value::object(),
             "spec" => Value::object(), "status" => status(&rules),
         };
-        Ok(respond::add_warnings(respond::document(StatusCode::CREATED, &answer, accepted), &warnings))
+        Ok(asked.answer())
     }
 }
 

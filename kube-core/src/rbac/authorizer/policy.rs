@@ -44,7 +44,7 @@ enum Subject {
     Group(Str),
 }
 
-type Grants = HashMap<Subject, Vec<Arc<Grant>>>;
+type Grants = HashMap<Subject, Vec<Grant>>;
 
 /// The states of the four resources that an index is made of: cluster roles, their bindings, roles, their bindings.
 pub(crate) type States = [Snapshot; 4];
@@ -97,12 +97,12 @@ impl Policy {
         for subject in binding.get("subjects").and_then(Value::as_array).unwrap_or_default() {
             let Some((key, shown)) = subject_of(subject, &own) else { continue };
             let reason = reason(binding, namespace.as_deref(), &role, &shown);
-            grants.entry(key).or_default().push(Arc::new(Grant { role: role.clone(), reason }));
+            grants.entry(key).or_default().push(Grant { role: role.clone(), reason });
         }
     }
 
     /// What the user has been granted in a namespace: what holds everywhere comes first.
-    pub(crate) fn grants<'a>(&'a self, user: &'a User, namespace: &str) -> impl Iterator<Item = &'a Arc<Grant>> {
+    pub(crate) fn grants<'a>(&'a self, user: &'a User, namespace: &str) -> impl Iterator<Item = &'a Grant> {
         let subjects = std::iter::once(Subject::User(user.name.clone()))
             .chain(user.groups.iter().map(|group| Subject::Group(group.clone())));
         let places: Vec<&Grants> = std::iter::once(&self.cluster)
