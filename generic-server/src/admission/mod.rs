@@ -5,7 +5,10 @@ mod namespace_lifecycle;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use machinery::{Value, meta::status::Status};
+use machinery::{
+    Value,
+    meta::{GroupResource, Meta, status::Status},
+};
 
 pub use namespace_lifecycle::NamespaceLifecycle;
 
@@ -54,6 +57,21 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// The object before the write.
     pub old: Option<&'a Value>,
+}
+
+impl Attributes<'_> {
+    /// A refusal of what is written (null for a deletion), which is called by what its name will be made from if it has none yet.
+    pub fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> Status {
+        let meta = Meta::of(object);
+        let names = [self.name, meta.name(), meta.generate_name(), "Unknown"];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        Status::forbidden(&GroupResource::new(self.row.group.clone(), self.row.plural.clone()), name, why)
+    }
+
+    /// Whether the write is of this resource.
+    pub fn is_of(&self, group: &str, plural: &str) -> bool {
+        self.row.group == group && self.row.plural == plural
+    }
 }
 
 /// One admission plugin, or a chain of them.

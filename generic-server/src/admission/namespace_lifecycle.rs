@@ -5,10 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use machinery::{
     Value,
-    meta::{
-        gvk::GroupResource,
-        status::{Cause, Status},
-    },
+    meta::status::{Cause, Status},
 };
 use storage::cache::{Cache, ReadAt};
 
@@ -26,12 +23,11 @@ pub struct NamespaceLifecycle {
 
 #[async_trait]
 impl Admission for NamespaceLifecycle {
-    async fn mutate(&self, a: &Attributes<'_>, _object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+    async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let is_namespace = a.row.group.is_empty() && a.row.plural == "namespaces";
         if is_namespace {
             if a.operation == Operation::Delete && a.subresource.is_empty() && IMMORTAL.contains(&a.name) {
-                let resource = GroupResource::new(a.row.group.clone(), a.row.plural.clone());
-                return Err(Status::forbidden(&resource, a.name, "this namespace may not be deleted"));
+                return Err(a.forbidden(object, "this namespace may not be deleted"));
             }
             return Ok(());
         }
@@ -52,7 +48,6 @@ impl Admission for NamespaceLifecycle {
         let terminating = machinery::codec::scan::field(namespace.bytes(), &["status", "phase"])
             .is_some_and(|raw| raw == b"\"Terminating\"");
         if terminating {
-            let resource = GroupResource::new(a.row.group.clone(), a.row.plural.clone());
             let why =
                 format!("unable to create new content in namespace {} because it is being terminated", a.namespace);
             let cause = Cause {
@@ -60,7 +55,7 @@ impl Admission for NamespaceLifecycle {
                 message: format!("namespace {} is being terminated", a.namespace),
                 field: "metadata.namespace".into(),
             };
-            return Err(Status::forbidden(&resource, a.name, why).with_cause(cause));
+            return Err(a.forbidden(object, why).with_cause(cause));
         }
         Ok(())
     }

@@ -13,7 +13,6 @@ use generic_server::{
 };
 use machinery::{Value, meta::status::Status};
 
-use super::forbidden;
 use crate::certificates::subject;
 
 const GROUP: &str = "certificates.k8s.io";
@@ -48,13 +47,13 @@ pub(super) struct Approval(pub(super) Arc<dyn Authorizer>);
 
 #[async_trait]
 impl Admission for Approval {
-    async fn validate(&self, a: &Attributes<'_>, _object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(old) = a.old.filter(|_| writes(a, Operation::Update, "approval")) else { return Ok(()) };
         let signer = signer(old);
         if may(&*self.0, a.user, "approve", signer).await {
             return Ok(());
         }
-        Err(forbidden(a, format!("user not permitted to approve requests with signerName {signer:?}")))
+        Err(a.forbidden(object, format!("user not permitted to approve requests with signerName {signer:?}")))
     }
 }
 
@@ -70,7 +69,7 @@ impl Admission for Signing {
         if (same("certificate") && same("conditions")) || may(&*self.0, a.user, "sign", signer).await {
             return Ok(());
         }
-        Err(forbidden(a, format!("user not permitted to sign requests with signerName {signer:?}")))
+        Err(a.forbidden(object, format!("user not permitted to sign requests with signerName {signer:?}")))
     }
 }
 
@@ -87,10 +86,10 @@ impl Admission for SubjectRestriction {
         }
         let pem = object.str_at(&["spec", "request"]).unwrap_or_default();
         let subject = subject(&BASE64.decode(pem).unwrap_or_default())
-            .map_err(|why| forbidden(a, format!("failed to parse CSR: {why}")))?;
+            .map_err(|why| a.forbidden(object, format!("failed to parse CSR: {why}")))?;
         if subject.organizations.iter().any(|group| group == User::MASTERS) {
             let why = format!("use of {API_CLIENT} signer with {} group is not allowed", User::MASTERS);
-            return Err(forbidden(a, why));
+            return Err(a.forbidden(object, why));
         }
         Ok(())
     }

@@ -12,8 +12,6 @@ use machinery::{
     meta::{Quantity, status::Status},
 };
 
-use super::forbidden;
-
 /// The plugin.
 pub(super) struct ClaimResize {
     pub(super) classes: Arc<Registry>,
@@ -31,12 +29,12 @@ impl Admission for ClaimResize {
             return Ok(());
         }
         if old.str_at(&["status", "phase"]) != Some("Bound") {
-            return Err(forbidden(a, "Only bound persistent volume claims can be expanded"));
+            return Err(a.forbidden(object, "Only bound persistent volume claims can be expanded"));
         }
         if !self.may_grow(object, old) {
             let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
                        support resize";
-            return Err(forbidden(a, why));
+            return Err(a.forbidden(object, why));
         }
         Ok(())
     }

@@ -3,6 +3,8 @@
 mod certificates;
 mod claim_resize;
 mod default_classes;
+mod limit_ranger;
+mod parsed;
 mod pod_resize;
 mod priority;
 mod runtime_class;
@@ -19,10 +21,7 @@ use generic_server::{
     auth::Authorizer,
     registry::Registry,
 };
-use machinery::{
-    Str, Value,
-    meta::{GroupResource, status::Status},
-};
+use machinery::{Str, Value};
 
 pub(crate) use priority::system_classes;
 
@@ -44,6 +43,7 @@ pub fn plugin(
 ) -> Option<Arc<dyn Admission>> {
     let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
     Some(match name {
+        "LimitRanger" => Arc::new(limit_ranger::LimitRanger::new(registry("", "limitranges"))),
         "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
         "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
@@ -75,12 +75,21 @@ fn creates(a: &Attributes<'_>, plural: &str) -> bool {
     a.operation == Operation::Create && a.subresource.is_empty() && a.row.group.is_empty() && a.row.plural == plural
 }
 
-/// A refusal of the object at hand.
-fn forbidden(a: &Attributes<'_>, why: impl std::fmt::Display) -> Status {
-    Status::forbidden(&GroupResource::new(a.row.group.clone(), a.row.plural.clone()), a.name, why)
-}
-
 /// Whether a pod stands for one that a kubelet runs from a file.
 fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some()
+}
+
+/// Several findings as one refusal, in upstream's form: each is told once, and one needs no brackets.
+fn aggregated(findings: Vec<String>) -> String {
+    let mut told: Vec<String> = Vec::with_capacity(findings.len());
+    for finding in findings {
+        if !told.contains(&finding) {
+            told.push(finding);
+        }
+    }
+    match told.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
 }

@@ -12,7 +12,6 @@ use machinery::{
     meta::{Meta, Quantity, status::Status},
 };
 
-use super::forbidden;
 use crate::core::pods::requests;
 
 /// The plugin.
@@ -33,9 +32,9 @@ impl Admission for PodResize {
             return Ok(());
         }
         let Ok(node) = self.nodes.get_value("", node).await else {
-            return Err(forbidden(a, format!("node {node:?} not found")));
+            return Err(a.forbidden(pod, format!("node {node:?} not found")));
         };
-        fits(pod, &node).map_err(|why| forbidden(a, why))
+        fits(pod, &node).map_err(|why| a.forbidden(pod, why))
     }
 }
 

@@ -10,7 +10,7 @@ use generic_server::{
 };
 use machinery::{Str, Value, meta::status::Status, object};
 
-use super::{creates, forbidden};
+use super::creates;
 
 /// The classes that are always there: for what a cluster or a node cannot do without.
 const SYSTEM: [(&str, i64, &str); 2] = [
@@ -59,7 +59,7 @@ impl Admission for Priority {
             Some(other) if other.str_at(&["metadata", "name"]) != Some(a.name) => {
                 let name = other.str_at(&["metadata", "name"]).unwrap_or("");
                 let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
-                Err(forbidden(a, why))
+                Err(a.forbidden(object, why))
             }
             _ => Ok(()),
         }
@@ -77,7 +77,7 @@ impl Priority {
             self.default_class()?
         } else {
             let found = self.class(&name)?;
-            Some(found.ok_or_else(|| forbidden(a, format!("no PriorityClass with name {name} was found")))?)
+            Some(found.ok_or_else(|| a.forbidden(pod, format!("no PriorityClass with name {name} was found")))?)
         };
         let of = |key: &str| class.as_ref().and_then(|c| c.get(key)).cloned();
         if let (true, Some(class)) = (name.is_empty(), &class) {
@@ -87,8 +87,8 @@ impl Priority {
         if let Some(asked) = pod.at(&["spec", "priority"]).and_then(Value::as_i64)
             && asked != priority
         {
-            return Err(forbidden(
-                a,
+            return Err(a.forbidden(
+                pod,
                 format!(
                     "the integer value of priority ({asked}) must not be provided in pod spec; priority admission \
                      controller computed {priority} from the given PriorityClass name"
@@ -101,8 +101,8 @@ impl Priority {
         if let Some(asked) = pod.str_at(&["spec", "preemptionPolicy"])
             && asked != policy
         {
-            return Err(forbidden(
-                a,
+            return Err(a.forbidden(
+                pod,
                 format!(
                     "the string value of PreemptionPolicy ({asked}) must not be provided in pod spec; priority admission \
                      controller computed {policy} from the given PriorityClass name"

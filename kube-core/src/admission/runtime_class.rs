@@ -12,7 +12,7 @@ use machinery::{
     meta::{Quantity, status::Status},
 };
 
-use super::{creates, forbidden};
+use super::creates;
 
 /// With so many tolerations, those that another one includes are no longer left out.
 const MAX_MERGED: usize = 500;
@@ -31,12 +31,14 @@ impl Admission for RuntimeClass {
         let Some(class) = self.class_of(a, pod)? else { return Ok(()) };
         if let Some(fixed) = fixed(&class) {
             match pod.at(&["spec", "overhead"]).filter(|own| !own.is_null()) {
-                Some(own) if !same_amounts(own, fixed) => return Err(forbidden(a, MISMATCH)),
+                Some(own) if !same_amounts(own, fixed) => return Err(a.forbidden(pod, MISMATCH)),
                 _ => pod.set(&["spec", "overhead"], fixed.clone()),
             }
         }
-        if let Some(scheduling) = class.get("scheduling").filter(|s| !s.is_null()) {
-            schedule(scheduling, pod).map_err(|why| forbidden(a, why))?;
+        if let Some(scheduling) = class.get("scheduling").filter(|s| !s.is_null())
+            && let Err(why) = schedule(scheduling, pod)
+        {
+            return Err(a.forbidden(pod, why));
         }
         Ok(())
     }
@@ -48,10 +50,10 @@ impl Admission for RuntimeClass {
         let class = self.class_of(a, pod)?;
         let own = pod.at(&["spec", "overhead"]).filter(|own| !own.is_null());
         match (class.as_ref().and_then(fixed), own) {
-            (Some(fixed), own) if !same_amounts(own.unwrap_or(&Value::Null), fixed) => Err(forbidden(a, MISMATCH)),
-            (None, Some(own)) if own.as_object().is_some_and(|amounts| !amounts.is_empty()) => {
-                Err(forbidden(a, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
-            }
+            (Some(fixed), own) if !same_amounts(own.unwrap_or(&Value::Null), fixed) => Err(a.forbidden(pod, MISMATCH)),
+            (None, Some(own)) if own.as_object().is_some_and(|amounts| !amounts.is_empty()) => Err(
+                a.forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+            ),
             _ => Ok(()),
         }
     }
@@ -65,7 +67,7 @@ impl RuntimeClass {
         let found = self.classes.cache().latest().get(&self.classes.key("", name)).and_then(|e| e.object().cloned());
         let Some(class) = found else {
             let shown = machinery::meta::go_text::quote(name);
-            return Err(forbidden(a, format!("pod rejected: RuntimeClass {shown} not found")));
+            return Err(a.forbidden(pod, format!("pod rejected: RuntimeClass {shown} not found")));
         };
         self.classes.decode(class.bytes()).map(Some)
     }

@@ -13,7 +13,7 @@ use machinery::{
     object,
 };
 
-use super::{creates, forbidden, is_mirror};
+use super::{creates, is_mirror};
 
 /// Where containers look for the token.
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -42,7 +42,7 @@ impl Admission for ServiceAccount {
         pod.set(&["spec", "serviceAccount"], name.as_str());
         let account = self.account(a.namespace, &name)?.ok_or_else(|| {
             let (namespace, missing) = (a.namespace, format!("serviceaccount {name:?} not found"));
-            forbidden(a, format!("error looking up service account {namespace}/{name}: {missing}"))
+            a.forbidden(pod, format!("error looking up service account {namespace}/{name}: {missing}"))
         })?;
         let enforced = account.at(&["metadata", "annotations", "kubernetes.io/enforce-mountable-secrets"]);
         if enforced.and_then(Value::as_str) == Some("true") {
@@ -79,16 +79,16 @@ fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
 /// What a kubelet runs from a file has no account.
 fn check_mirror(a: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     if !pod.str_at(&["spec", "serviceAccountName"]).unwrap_or("").is_empty() {
-        return Err(forbidden(a, "a mirror pod may not reference service accounts"));
+        return Err(a.forbidden(pod, "a mirror pod may not reference service accounts"));
     }
     if !secrets_of(pod).is_empty() {
-        return Err(forbidden(a, "a mirror pod may not reference secrets"));
+        return Err(a.forbidden(pod, "a mirror pod may not reference secrets"));
     }
     let projects = |volume: &Value| {
         items(volume, &["projected", "sources"]).iter().any(|source| source.get("serviceAccountToken").is_some())
     };
     if items(pod, &["spec", "volumes"]).iter().any(projects) {
-        return Err(forbidden(a, "a mirror pod may not use ServiceAccountToken volume projections"));
+        return Err(a.forbidden(pod, "a mirror pod may not use ServiceAccountToken volume projections"));
     }
     Ok(())
 }
@@ -126,8 +126,8 @@ fn check_secrets(a: &Attributes<'_>, pod: &Value, account: &Value, name: &str) -
     let listed = |list: &str, secret: &str| items(account, &[list]).iter().any(|s| s.str_at(&["name"]) == Some(secret));
     for (place, secret) in secrets_of(pod) {
         if !listed("secrets", &secret) {
-            return Err(forbidden(
-                a,
+            return Err(a.forbidden(
+                pod,
                 format!(
                     "{place} secret.secretName={:?} is not allowed because service account {name} does not reference that \
                      secret",
@@ -139,8 +139,8 @@ fn check_secrets(a: &Attributes<'_>, pod: &Value, account: &Value, name: &str) -
     for (i, secret) in items(pod, &["spec", "imagePullSecrets"]).iter().enumerate() {
         let secret = secret.str_at(&["name"]).unwrap_or("");
         if !listed("imagePullSecrets", secret) {
-            return Err(forbidden(
-                a,
+            return Err(a.forbidden(
+                pod,
                 format!(
                     "imagePullSecrets[{i}].name={secret:?} is not allowed because service account {name} does not reference \
                      that imagePullSecret"

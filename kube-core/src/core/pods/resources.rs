@@ -7,9 +7,14 @@ use machinery::{Map, Str, Value, meta::quantity::Quantity};
 /// Amounts by resource name.
 pub(crate) type Amounts = BTreeMap<Str, Quantity>;
 
-/// The amounts in `container.resources.requests` or `.limits`. What is not a quantity is left out: validation refuses it.
+/// The amounts in `container.resources.requests` or `.limits`.
 fn amounts(holder: &Value, list: &str) -> Amounts {
-    let list = holder.at(&["resources", list]).and_then(Value::as_object);
+    amounts_in(holder.at(&["resources", list]))
+}
+
+/// The amounts of a list of resources. What is not a quantity is left out: validation refuses it.
+pub(crate) fn amounts_in(list: Option<&Value>) -> Amounts {
+    let list = list.and_then(Value::as_object);
     let parsed = |(name, value): &(Str, Value)| Some((name.clone(), Quantity::from_value(value).ok()?));
     list.into_iter().flatten().filter_map(parsed).collect()
 }
@@ -53,6 +58,22 @@ pub(crate) fn container_requests(spec: &Value) -> Amounts {
 /// What the containers of a pod may use at once at the worst moment.
 pub(crate) fn container_limits(spec: &Value) -> Amounts {
     aggregate(spec, "limits")
+}
+
+/// What a pod asks for: its containers together, or what it says itself.
+pub(crate) fn pod_requests(spec: &Value) -> Amounts {
+    with_own(spec, "requests")
+}
+
+/// What a pod may use: its containers together, or what it says itself.
+pub(crate) fn pod_limits(spec: &Value) -> Amounts {
+    with_own(spec, "limits")
+}
+
+fn with_own(spec: &Value, kind: &str) -> Amounts {
+    let mut sum = aggregate(spec, kind);
+    sum.extend(amounts(spec, kind).into_iter().filter(|(name, _)| is_pod_level(name)));
+    sum
 }
 
 fn aggregate(spec: &Value, kind: &str) -> Amounts {

@@ -1,0 +1,57 @@
+//! Objects of the cache that plugins ask about again and again, read once for each of their revisions.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use generic_server::registry::Registry;
+use machinery::{Value, meta::status::Status};
+use storage::cache::{Entry, Snapshot};
+
+/// What was read, by key, with the revision that was.
+type Kept<T> = HashMap<Arc<str>, (u64, Arc<T>)>;
+
+/// What plugins know of a kind's objects.
+pub(super) struct Parsed<T> {
+    registry: Arc<Registry>,
+    read: fn(&Value) -> T,
+    kept: Mutex<Kept<T>>,
+}
+
+impl<T> Parsed<T> {
+    /// Reads the objects of a registry, in the storage version.
+    pub(super) fn new(registry: Arc<Registry>, read: fn(&Value) -> T) -> Self {
+        Parsed { registry, read, kept: Mutex::default() }
+    }
+
+    /// Everything in a namespace, by name. Waits for a cache that is not filled yet.
+    ///
+    /// # Errors
+    /// 503 and the like while the cache is not filled.
+    pub(super) async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
+        self.registry.ready().await?;
+        let snapshot = self.registry.cache().latest();
+        if snapshot.is_empty() {
+            return Ok(Vec::new());
+        }
+        let entries = snapshot.range(&self.registry.namespace_prefix(namespace), None);
+        entries.filter_map(|entry| self.read(entry, &snapshot).transpose()).collect()
+    }
+
+    fn read(&self, entry: &Entry, snapshot: &Snapshot) -> Result<Option<Arc<T>>, Status> {
+        let Some(object) = entry.object() else { return Ok(None) };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((revision, parsed)) = kept.get(object.key())
+            && *revision == object.revision()
+        {
+            return Ok(Some(parsed.clone()));
+        }
+        let parsed = Arc::new((self.read)(&self.registry.decode(object.bytes())?));
+        if kept.len() > 2 * snapshot.len() + 16 {
+            kept.retain(|key, _| snapshot.get(key).is_some()); // what is gone is not asked for again
+        }
+        kept.insert(object.key().clone(), (object.revision(), parsed.clone()));
+        Ok(Some(parsed))
+    }
+}
