@@ -15,6 +15,7 @@ use machinery::Str;
 use crate::{
     admission, authentication, authorization, connect, core, flowcontrol, namespaces,
     rbac::{self, Rbac},
+    resource,
     service_accounts::{self, Lookup, Verifier},
     service_network,
 };
@@ -102,5 +103,10 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
     registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
+    for (plural, devices) in resource::CLAIMED {
+        let (namespaces, authorizer) = (registry("", "namespaces").clone(), options.authorizer.clone());
+        let grants = resource::Grants { namespaces, authorizer, devices };
+        registry("resource.k8s.io", plural).set_consult(Arc::new(grants));
+    }
     Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows })
 }

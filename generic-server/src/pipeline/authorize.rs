@@ -16,7 +16,10 @@ pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) ->
 }
 
 /// The same for what a request turns out to need on its way.
-pub(crate) async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, user: &User) -> Result<(), Status> {
+///
+/// # Errors
+/// The 403 that the user hears.
+pub async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, user: &User) -> Result<(), Status> {
     match authorizer.authorize(&Attributes { user, info }).await {
         Decision::Allow(_) => Ok(()),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(info, user, &reason)),

@@ -24,7 +24,7 @@ use machinery::{Str, meta::status::Status};
 use tracing::Instrument;
 
 pub use authenticate::Authentication;
-pub(crate) use authorize::authorize_info;
+pub use authorize::authorize_info;
 pub use cors::Cors;
 
 use crate::{

@@ -11,6 +11,7 @@ use super::{Change, Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
+    resource::Verb,
 };
 
 /// How often a generated name is tried anew when it is taken.
@@ -104,12 +105,13 @@ impl Registry {
         if strategy.has_generation() {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
-        let mut errors = validation::validate_object_meta(
+        let mut errors = self.consult(write, Verb::Create, &object, None).await;
+        errors.extend(validation::validate_object_meta(
             Meta::of(&object),
             self.row.namespaced,
             strategy.name_rule(),
             &Path::ROOT.field("metadata"),
-        );
+        ));
         if self.row.built_in && strategy.knows_standard_finalizers() {
             errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
         }

@@ -1,6 +1,7 @@
 //! The registry of one stored resource: reads from the watch cache, writes through the strategy into the store.
 
 mod codec;
+mod consult;
 mod create;
 mod delete;
 mod install;
@@ -28,6 +29,7 @@ use storage::{
 };
 
 pub use codec::StoredForm;
+pub use consult::{Consult, Judged};
 pub use delete::Deleted;
 pub use install::{Backing, Endpoints, Installed, Settings, install};
 pub use own::Place;
@@ -59,6 +61,8 @@ pub struct Registry {
     doors: versions::Doors,
     /// The pools that objects take from, if the kind has any.
     reserve: OnceLock<Arc<dyn Reserve>>,
+    /// Rules that look beyond the object, if the kind has any.
+    consult: OnceLock<Arc<dyn Consult>>,
 }
 
 /// Who writes, how, and where: what every write carries through the registry.
@@ -135,6 +139,7 @@ impl Registry {
             versions: OnceLock::new(),
             doors: versions::Doors::default(),
             reserve: OnceLock::new(),
+            consult: OnceLock::new(),
         })
     }
 

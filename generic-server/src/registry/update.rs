@@ -12,7 +12,7 @@ use super::{Registry, Write, Written, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
-    resource::SecondLook,
+    resource::{SecondLook, Verb},
 };
 
 /// How often a change that names no resourceVersion is tried on a newer state before the client hears of the conflict.
@@ -137,7 +137,7 @@ impl Registry {
         };
         metadata::carry_over(&mut new, old);
         let mut held = self.reserve(write, &mut new, Some(old)).await?;
-        let written = self.update_reserved(write, (key, name), (new, old), current, pinned, &mut held).await;
+        let written = self.update_reserved(write, (key, name), (new, old), current, (change, pinned), &mut held).await;
         held.settle(matches!(written, Ok(Ok(_)))).await;
         written
     }
@@ -149,11 +149,12 @@ impl Registry {
         (key, name): (&str, &str),
         (mut new, old): (Value, &Value),
         current: &Current,
-        pinned: bool,
+        (change, pinned): (&dyn Change, bool),
         held: &mut Held,
     ) -> Result<Result<Written, Option<KeyValue>>, Status> {
         self.prepare(write, &mut new, old);
-        self.validate(write, name, &new, old).await?;
+        let verb = if change.replaces() { Verb::Update } else { Verb::Patch };
+        self.validate(write, verb, name, (&new, old)).await?;
         let new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
             return self.finish(write, key, name, &new, current).await;
@@ -234,9 +235,16 @@ impl Registry {
         }
     }
 
-    async fn validate(&self, write: &mut Write<'_>, name: &str, new: &Value, old: &Value) -> Result<(), Status> {
+    async fn validate(
+        &self,
+        write: &mut Write<'_>,
+        verb: Verb,
+        name: &str,
+        (new, old): (&Value, &Value),
+    ) -> Result<(), Status> {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
+        errors.extend(self.consult(write, verb, new, Some(old)).await);
         self.look_again(write.subresource, new, old, &mut errors);
         errors.extend(match write.subresource {
             "" => strategy.validate_update(&write.context(), new, old),

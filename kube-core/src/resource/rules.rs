@@ -1,19 +1,59 @@
 //! Rules of devices and claims to them.
 
-use machinery::Value;
-
-use crate::{
-    defaults::{each, number, text, within},
-    strategy::Rules,
+use machinery::{
+    Value,
+    meta::{TimeForm, Timestamp},
 };
 
+use super::{gates, validation};
+use crate::{
+    defaults::{each, number, pointer, text, within},
+    strategy::{Rules, restore_metadata},
+};
+
+/// The rules of classes.
+pub(super) const CLASSES: Rules =
+    Rules::COUNTED.returns_deleted().validate(validation::class).validate_update(validation::class_update);
+
 /// The rules of claims.
-pub(super) const CLAIMS: Rules = Rules::STATUS.returns_deleted().defaults(|claim| within(claim, "spec", claim_spec));
+pub(super) const CLAIMS: Rules = Rules::STATUS
+    .returns_deleted()
+    .defaults(claim)
+    .status_update(|_, new, old| {
+        restore_metadata(new, old);
+        gates::drop_deallocated(new, old);
+    })
+    .validate(validation::claim)
+    .validate_update(validation::claim_update)
+    .validate_status(validation::claim_status);
 
 /// The rules of templates of claims.
 pub(super) const TEMPLATES: Rules = Rules::PLAIN
     .returns_deleted()
-    .defaults(|template| within(template, "spec", |spec| within(spec, "spec", claim_spec)));
+    .defaults(|template| within(template, "spec", |spec| within(spec, "spec", claim_spec)))
+    .validate(validation::template)
+    .validate_update(validation::template_update);
+
+/// The rules of slices.
+pub(super) const SLICES: Rules = Rules::COUNTED
+    .returns_deleted()
+    .defaults(slice)
+    .create(|_, slice| gates::drop_disabled(slice, None))
+    .update(|_, new, old| gates::drop_disabled(new, Some(old)))
+    .validate(validation::slice)
+    .validate_update(validation::slice_update)
+    .warn(|slice, _| validation::slice_warnings(slice));
+
+fn claim(claim: &mut Value) {
+    within(claim, "spec", claim_spec);
+    within(claim, "status", |status| {
+        within(status, "allocation", |allocation| {
+            within(allocation, "devices", |devices| {
+                each(devices, "results", |result| each(result, "tolerations", toleration));
+            });
+        });
+    });
+}
 
 fn claim_spec(spec: &mut Value) {
     within(spec, "devices", |devices| {
@@ -29,5 +69,20 @@ fn device_request(request: &mut Value) {
     if request.str_at(&["allocationMode"]) == Some("ExactCount") {
         number(request, "count", 1);
     }
-    each(request, "tolerations", |toleration| text(toleration, "operator", "Equal"));
+    each(request, "tolerations", toleration);
+}
+
+fn toleration(toleration: &mut Value) {
+    text(toleration, "operator", "Equal");
+}
+
+/// A taint that does not say since when it is there is there from now on.
+fn slice(slice: &mut Value) {
+    within(slice, "spec", |spec| {
+        each(spec, "devices", |device| {
+            each(device, "taints", |taint| {
+                pointer(taint, "timeAdded", Timestamp::now().text(TimeForm::Seconds));
+            });
+        });
+    });
 }

@@ -61,7 +61,7 @@ fn is_native(name: &str) -> bool {
 }
 
 /// Whether somebody else names the resource.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended_resource(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn container_resource_name(entry: &Field<'_>, name: &str, errors: &mu
         if !COMPUTE.contains(&name) && !is_huge_pages(name) {
             entry.invalid_as(name, "must be a standard resource for containers", errors);
         }
-    } else if !is_native(name) && !is_extended(name) {
+    } else if !is_native(name) && !is_extended_resource(name) {
         entry.invalid_as(name, "doesn't follow extended resource name standard", errors);
     }
 }
@@ -113,7 +113,7 @@ pub(crate) fn amount(entry: &Field<'_>, name: &str, amount: &Quantity, errors: &
     if amount.sign() < 0 {
         entry.invalid_as(amount.text(), "must be greater than or equal to 0", errors);
     }
-    if (OBJECTS.contains(&name) || is_extended(name)) && amount.scaled(MILLI) % 1000 != 0 {
+    if (OBJECTS.contains(&name) || is_extended_resource(name)) && amount.scaled(MILLI) % 1000 != 0 {
         entry.invalid_as(amount.text(), "must be an integer", errors);
     }
 }

@@ -22,6 +22,8 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "rbac.authorization.k8s.io/ClusterRoleBinding",
             "rbac.authorization.k8s.io/Role",
             "rbac.authorization.k8s.io/RoleBinding",
+            "resource.k8s.io/DeviceClass",
+            "resource.k8s.io/ResourceClaim",
             "storage.k8s.io/StorageClass",
         ],
     ),

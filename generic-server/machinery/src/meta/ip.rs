@@ -193,6 +193,13 @@ impl Cidr {
         }
     }
 
+    /// The text of the address and its prefix, as Go writes those of an interface.
+    pub fn interface_text(self) -> String {
+        let bits = i16::from(self.prefix);
+        let prefix = if is_mapped(self.ip) && bits > 32 { bits - 96 } else { bits };
+        format!("{}/{prefix}", unmapped(self.ip))
+    }
+
     fn is_strict(text: &str) -> bool {
         let Some((ip, prefix)) = text.split_once('/') else { return false };
         ip.parse::<IpAddr>().is_ok() && (prefix == "0" || !prefix.starts_with('0'))

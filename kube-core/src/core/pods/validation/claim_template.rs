@@ -18,8 +18,25 @@ pub(super) fn template(template: &Field<'_>, errors: &mut Errors) {
     spec(&template.at("spec"), errors);
 }
 
+/// What is in metadata besides labels and annotations, in upstream's order: its name in the API, and the one that errors show.
+const OTHERS: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("generateName", "generateName"),
+    ("namespace", "namespace"),
+    ("selfLink", "selfLink"),
+    ("uid", "uID"),
+    ("resourceVersion", "resourceVersion"),
+    ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"),
+    ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+    ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managedFields"),
+];
+
 /// Of the metadata of a template only labels and annotations are used, and nothing else may be there.
-fn template_metadata(metadata: &Field<'_>, errors: &mut Errors) {
+pub(crate) fn template_metadata(metadata: &Field<'_>, errors: &mut Errors) {
     let annotations = metadata.at("annotations");
     if let Some(map) = annotations.value().as_object() {
         errors.extend(validation::validate_annotations(map, annotations.path()));
@@ -28,10 +45,10 @@ fn template_metadata(metadata: &Field<'_>, errors: &mut Errors) {
     if let Some(map) = labels.value().as_object() {
         errors.extend(validate_labels(map, labels.path()));
     }
-    for (member, value) in metadata.value().as_object().into_iter().flatten() {
-        let unset = value.is_null() || value.as_str() == Some("") || value.as_i64() == Some(0);
-        if !unset && !matches!(member.as_str(), "labels" | "annotations") {
-            metadata.at(member).forbidden("cannot be set", errors);
+    for (member, shown) in OTHERS {
+        let value = metadata.at(member);
+        if value.is_set() && value.value().as_str() != Some("") && value.int() != Some(0) {
+            metadata.at(shown).forbidden("cannot be set", errors);
         }
     }
 }

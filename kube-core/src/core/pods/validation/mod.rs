@@ -37,7 +37,7 @@ use crate::validation::{Errors, Field};
 
 #[allow(unused_imports, reason = "rules of other kinds are made of these")]
 pub(crate) use self::{
-    claim_template::spec as claim_spec,
+    claim_template::{spec as claim_spec, template_metadata},
     scheduling::{node_selector, tolerations},
     update::ephemeral_containers,
 };

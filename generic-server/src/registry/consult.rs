@@ -1,0 +1,51 @@
+//! What is wrong with a write by the state of other objects or by what its author may do: rules that a kind's strategy, which
+//! is pure, cannot know.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use machinery::{Value, meta::field_error::FieldError};
+
+use super::{Registry, Write};
+use crate::{auth::User, resource::Verb};
+
+/// A write that is about to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'a> {
+    /// What is done: [`Verb::Create`], [`Verb::Update`] or [`Verb::Patch`].
+    pub verb: Verb,
+    /// The namespace; empty for cluster-scoped resources.
+    pub namespace: &'a str,
+    /// The subresource; empty for the resource itself.
+    pub subresource: &'a str,
+    /// Who writes.
+    pub user: &'a User,
+}
+
+/// Rules that look beyond the object.
+#[async_trait]
+pub trait Consult: Send + Sync {
+    /// What is wrong. It is told before what the strategy finds. Objects are in the storage version, prepared.
+    async fn findings(&self, write: Judged<'_>, new: &Value, old: Option<&Value>) -> Vec<FieldError>;
+}
+
+impl Registry {
+    /// Lets the kind's writes be judged by these rules too. Said once, before the first write.
+    pub fn set_consult(&self, rules: Arc<dyn Consult>) {
+        // A second saying would be of the same rules: they are chosen when the server is built.
+        let _ = self.consult.set(rules);
+    }
+
+    /// What the rules that look beyond the object find.
+    pub(super) async fn consult(
+        &self,
+        write: &Write<'_>,
+        verb: Verb,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Vec<FieldError> {
+        let Some(rules) = self.consult.get() else { return Vec::new() };
+        let judged = Judged { verb, namespace: write.namespace, subresource: write.subresource, user: write.user };
+        rules.findings(judged, new, old).await
+    }
+}

@@ -1,0 +1,64 @@
+//! Taints of devices, what tolerates them, and conditions that a device waits for.
+
+use machinery::{Value, meta::names};
+
+use super::list;
+use crate::validation::{Errors, Field};
+
+const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
+const MOST_TAINTS: usize = 16;
+const MOST_CONDITIONS: usize = 4;
+
+/// What a request tolerates.
+pub(super) fn toleration(toleration: &Field<'_>, errors: &mut Errors) {
+    toleration.at("key").check_some(names::qualified_name, errors);
+    let (operator, value) = (toleration.at("operator"), toleration.at("value"));
+    match operator.text() {
+        "Exists" if !value.is_empty() => value.invalid("must be empty for operator `Exists`", errors),
+        "Exists" => {}
+        "Equal" => value.check(names::label_value, errors),
+        _ => operator.required_one_of(&["Equal", "Exists"], errors),
+    }
+    let effect = toleration.at("effect");
+    if !effect.is_empty() {
+        effect.one_of(EFFECTS, errors);
+    }
+}
+
+/// A device's taints, unless they are the old ones.
+pub(super) fn taints(taints: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
+    if old.is_some_and(|old| taints.value().semantic_eq(old.get("taints").unwrap_or(&Value::Null))) {
+        return;
+    }
+    let taint = |taint: Field<'_>, errors: &mut Errors| {
+        taint.at("key").check(names::qualified_name, errors);
+        taint.at("value").check_some(names::label_value, errors);
+        taint.at("effect").required_one_of(EFFECTS, errors);
+    };
+    list(taints, MOST_TAINTS, taint, errors);
+}
+
+/// The conditions that binding waits for, and those that make it fail.
+pub(super) fn binding_conditions(holder: &Field<'_>, errors: &mut Errors) {
+    let (good, bad) = (holder.at("bindingConditions"), holder.at("bindingFailureConditions"));
+    for conditions in [&good, &bad] {
+        let name = |name: Field<'_>, errors: &mut Errors| name.check(names::qualified_name, errors);
+        list(conditions, MOST_CONDITIONS, name, errors);
+    }
+    good.unique_texts(errors);
+    let mut seen = std::collections::HashSet::new();
+    for (i, item) in bad.items().iter().enumerate() {
+        if !seen.insert(item.as_str()) {
+            bad.index(i).duplicate(errors);
+        }
+        if good.items().contains(item) {
+            bad.index(i).invalid("bindingFailureConditions must not overlap with bindingConditions", errors);
+        }
+    }
+    if good.is_empty() && !bad.is_empty() {
+        good.invalid("bindingConditions are required to use bindingFailureConditions", errors);
+    }
+    if bad.is_empty() && !good.is_empty() {
+        bad.invalid("bindingFailureConditions are required to use bindingConditions", errors);
+    }
+}
