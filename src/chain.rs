@@ -76,6 +76,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         service_accounts: identity::service_accounts(config, pki)?,
         kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
+        host: crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()).into(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();

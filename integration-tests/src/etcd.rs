@@ -81,6 +81,11 @@ impl Etcd {
         STANDARD.decode(answer["kvs"][0]["value"].as_str()?).ok()
     }
 
+    /// Removes a key.
+    pub fn delete(&self, key: &str) {
+        self.call("/v3/kv/deleterange", &json!({"key": STANDARD.encode(key)})).expect("removed");
+    }
+
     /// Its data folder.
     pub fn dir(&self) -> &Path {
         self.dir.path()

@@ -103,6 +103,15 @@ impl Server {
         }
     }
 
+    /// Asks the process to end, and waits until it has.
+    pub fn terminate(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let pid = child.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+            child.wait().expect("waited for");
+        }
+    }
+
     /// The port it serves on.
     pub fn port(&self) -> u16 {
         self.port

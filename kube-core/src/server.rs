@@ -13,7 +13,7 @@ use generic_server::{
 use machinery::Str;
 
 use crate::{
-    admission, authentication, authorization, connect, core, flowcontrol, namespaces,
+    admission, authentication, authorization, connect, coordination, core, flowcontrol, namespaces,
     rbac::{self, Rbac},
     resource,
     service_accounts::{self, Lookup, Verifier},
@@ -40,6 +40,8 @@ pub struct Options<'a> {
     pub kubelets: connect::Settings,
     /// Where clients reach this server: host and port.
     pub address: Str,
+    /// The name of the host that this server runs on.
+    pub host: Str,
 }
 
 /// The built server, and what others need of it.
@@ -102,6 +104,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     tasks.push(rbac::start(options.rbac, &installed.registries));
     let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
+    let leases = registry("coordination.k8s.io", "leases");
+    tasks.extend(coordination::identity_tasks(leases, &options.host, options.network.own_address()));
     registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
     for (plural, devices) in resource::CLAIMED {
         let (namespaces, authorizer) = (registry("", "namespaces").clone(), options.authorizer.clone());

@@ -162,7 +162,7 @@ fn service_account_keys(config: &Config, folder: &Folder) -> (Option<PathBuf>, V
 }
 
 /// The host's name, where the system tells it and it can be in a certificate.
-fn host_name() -> Option<String> {
+pub(crate) fn host_name() -> Option<String> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let name = read("/proc/sys/kernel/hostname")
         .or_else(|| read("/etc/hostname"))

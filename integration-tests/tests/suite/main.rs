@@ -13,5 +13,6 @@ mod kubectl;
 mod kubectl_operations;
 mod kubelet;
 mod readme;
+mod several_servers;
 mod storage_flags;
 mod workspace;

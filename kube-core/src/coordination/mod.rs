@@ -1,5 +1,7 @@
 //! The group coordination.k8s.io: leases, which leaders and nodes renew.
 
+mod identity;
+
 use generic_server::resource::Resource;
 use machinery::Value;
 
@@ -10,6 +12,8 @@ use crate::{
 };
 
 const V1: GroupVersion = GroupVersion("coordination.k8s.io", "v1");
+
+pub(crate) use identity::tasks as identity_tasks;
 
 /// Coordinated leader election is behind a gate that is off.
 const RULES: Rules = Rules::PLAIN

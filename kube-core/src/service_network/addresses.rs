@@ -16,7 +16,7 @@ use machinery::{
 use super::range::Usable;
 
 /// Who gives addresses out, as the objects' label says.
-const MANAGED_BY: &str = "ipallocator.k8s.io";
+pub(super) const MANAGED_BY: &str = "ipallocator.k8s.io";
 /// The label that says so.
 pub(super) const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
 const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
@@ -59,13 +59,11 @@ impl Owner {
         Owner { namespace: text("namespace"), name: text("name") }
     }
 
-    /// Whether an `IPAddress` belongs to the service.
-    pub(super) fn has(&self, address: &Value) -> bool {
+    /// The service that an `IPAddress` says it belongs to; none if it is something else.
+    pub(super) fn named_by(address: &Value) -> Option<Self> {
         let part = |key| address.str_at(&["spec", "parentRef", key]).unwrap_or_default();
-        part("group").is_empty()
-            && part("resource") == "services"
-            && part("namespace") == self.namespace
-            && part("name") == self.name
+        let is_service = part("group").is_empty() && part("resource") == "services";
+        is_service.then(|| Owner { namespace: part("namespace").to_owned(), name: part("name").to_owned() })
     }
 }
 
@@ -98,10 +96,14 @@ impl Addresses {
         cidrs
     }
 
+    /// Whether an address can be given out.
+    pub(super) fn covers(&self, ip: IpAddr) -> bool {
+        self.ranges(family(ip)).iter().any(|cidr| Usable::of(*cidr).is_some_and(|usable| usable.contains(ip)))
+    }
+
     /// Takes this address for the service.
     pub(crate) async fn take(&self, owner: &Owner, ip: IpAddr) -> Result<(), AddressError> {
-        let usable = |cidr: &Cidr| Usable::of(*cidr).is_some_and(|usable| usable.contains(ip));
-        if !self.ranges(family(ip)).iter().any(usable) {
+        if !self.covers(ip) {
             return Err(AddressError::NoRange);
         }
         self.note(owner, ip).await
@@ -147,15 +149,11 @@ impl Addresses {
 
     /// Writes down whose the address is.
     pub(super) async fn note(&self, owner: &Owner, ip: IpAddr) -> Result<(), AddressError> {
-        let family = match family(ip) {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
-        };
         let object = object! {
             "kind" => "IPAddress", "apiVersion" => "networking.k8s.io/v1",
             "metadata" => object! {
                 "name" => ip.to_string(),
-                "labels" => object! { FAMILY_LABEL => family, MANAGED_BY_LABEL => MANAGED_BY },
+                "labels" => object! { FAMILY_LABEL => family_label(ip), MANAGED_BY_LABEL => MANAGED_BY },
             },
             "spec" => object! { "parentRef" => object! {
                 "resource" => "services", "namespace" => owner.namespace.as_str(), "name" => owner.name.as_str(),
@@ -172,7 +170,7 @@ impl Addresses {
     pub(crate) async fn give_back(&self, owner: &Owner, ip: IpAddr) {
         let name = ip.to_string();
         match self.objects.get_value("", &name).await {
-            Ok(object) if owner.has(&object) => {}
+            Ok(object) if Owner::named_by(&object).as_ref() == Some(owner) => {}
             Ok(_) => return,
             Err(status) if status.is_not_found() => return,
             Err(status) => {
@@ -187,6 +185,20 @@ impl Addresses {
             Err(status) => tracing::warn!(ip = name, error = status.message, "an address could not be given back"),
         }
     }
+}
+
+fn family_label(ip: IpAddr) -> &'static str {
+    match family(ip) {
+        Family::V4 => "IPv4",
+        Family::V6 => "IPv6",
+    }
+}
+
+/// Whether the labels of an address are those that it was given out with.
+pub(super) fn is_labelled(address: &Value) -> bool {
+    let label = |key| address.str_at(&["metadata", "labels", key]);
+    let ip = address.str_at(&["metadata", "name"]).and_then(|name| name.parse().ok());
+    label(MANAGED_BY_LABEL) == Some(MANAGED_BY) && label(FAMILY_LABEL) == ip.map(family_label)
 }
 
 /// Whether a range gives addresses out: it is not on its way out, and nobody has said that it is not ready.

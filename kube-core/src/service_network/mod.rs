@@ -9,7 +9,11 @@ mod ports;
 mod range;
 mod repair;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use generic_server::{
     registry::{Backing, Registry},
@@ -53,6 +57,11 @@ pub enum Reconciler {
 }
 
 impl Settings {
+    /// Where the members of the cluster reach this server.
+    pub(crate) fn own_address(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+
     /// The families that services can have addresses of; the preferred one first.
     pub(crate) fn families(&self) -> Vec<Family> {
         self.ranges.iter().map(|range| family(range.ip)).collect()
@@ -83,6 +92,7 @@ pub(crate) fn build(
     let ranges = registry("networking.k8s.io", "servicecidrs");
     let services = registry("", "services");
     let endpoints = registry("", "endpoints");
+    let events = registry("", "events");
     let network = Arc::new(Network {
         families: settings.families(),
         addresses: Addresses::new(registry("networking.k8s.io", "ipaddresses"), ranges.clone()),
@@ -91,8 +101,8 @@ pub(crate) fn build(
     });
     let mut tasks = vec![
         default_range::task(ranges, settings.ranges.clone()),
-        repair::addresses(network.clone(), services.clone()),
-        repair::ports(network.clone(), services.clone()),
+        repair::addresses(network.clone(), services.clone(), events.clone()),
+        repair::ports(network.clone(), services.clone(), events),
     ];
     let slices = registry("discovery.k8s.io", "endpointslices");
     let published = kubernetes::Published { services, endpoints, slices };

@@ -56,6 +56,11 @@ impl PortSet {
         if std::mem::replace(&mut self.taken[slot], true) { Err(PortError::Taken) } else { Ok(()) }
     }
 
+    /// Whether the port is taken.
+    pub(super) fn has(&self, port: i64) -> bool {
+        self.slot(port).is_ok_and(|slot| self.taken[slot])
+    }
+
     /// Ports that are not in the range were never taken.
     pub(super) fn give_back(&mut self, port: i64) {
         if let Ok(slot) = self.slot(port) {
@@ -135,7 +140,7 @@ impl PortChange {
     /// Takes this port.
     pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
         if self.dry_run {
-            if self.set.slot(port).is_ok_and(|slot| self.set.taken[slot]) || self.taken.contains(&port) {
+            if self.set.has(port) || self.taken.contains(&port) {
                 return Err(PortError::Taken);
             }
         } else {
@@ -245,6 +250,11 @@ impl NodePorts {
             }
         }
         Err(Status::service_unavailable("the node ports are changed too often"))
+    }
+
+    /// The ports as the store has them.
+    pub(super) async fn taken(&self) -> Result<PortSet, Status> {
+        self.read().await.map(|(set, ..)| set)
     }
 
     /// An empty set of the range.
