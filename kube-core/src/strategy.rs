@@ -42,6 +42,8 @@ pub(crate) struct Rules {
     pub(crate) orphan_warning: Option<&'static str>,
     /// Fills in what depends on other members.
     pub(crate) defaults: fn(&mut Value),
+    /// Why a document is none of the kind.
+    pub(crate) refuse: fn(&Value) -> Option<String>,
     /// Brings a new object into its initial state, once its status is blank.
     pub(crate) create: fn(&WriteContext<'_>, &mut Value),
     /// Brings an update into line with the old object, once its status is the old one.
@@ -109,6 +111,7 @@ impl Rules {
         orphans: false,
         orphan_warning: None,
         defaults: |_| {},
+        refuse: |_| None,
         create: |_, _| {},
         update: |_, _, _| {},
         status_leaves: &[&["spec"]],
@@ -173,6 +176,12 @@ impl Rules {
     /// With computed defaults.
     pub(crate) const fn defaults(mut self, rule: fn(&mut Value)) -> Self {
         self.defaults = rule;
+        self
+    }
+
+    /// With documents that are refused.
+    pub(crate) const fn refuse(mut self, rule: fn(&Value) -> Option<String>) -> Self {
+        self.refuse = rule;
         self
     }
 
@@ -267,6 +276,10 @@ impl Kind {
 impl Strategy for Kind {
     fn default(&self, object: &mut Value) {
         (self.rules.defaults)(object);
+    }
+
+    fn refuse_document(&self, object: &Value) -> Option<String> {
+        (self.rules.refuse)(object)
     }
 
     fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) {

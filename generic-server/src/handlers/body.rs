@@ -80,7 +80,8 @@ pub async fn read_object(
     let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
     let (value, mut problems, cut) = expected.parse(&bytes, media, validation)?;
     let value = expected.check_kind(value, &bytes)?;
-    let value = conform(row, kind, value, &mut problems).map_err(|e| expected.unhandled(&e))?;
+    let text = matches!(media, Media::Json).then_some(&*bytes);
+    let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(&e))?;
     if cut && depth(&value) >= json::MAX_DEPTH {
         let too_deep = json::decode(&bytes).err().map_or_else(String::new, |e| e.to_string());
         return Err(expected.unhandled(&too_deep));
@@ -279,6 +280,17 @@ pub fn conform(
     value: Value,
     problems: &mut Vec<String>,
 ) -> Result<Value, String> {
+    conform_text(row, kind, value, None, problems)
+}
+
+/// [`conform`] of a document that was read from this JSON text.
+fn conform_text(
+    row: &Resource,
+    kind: (&str, &str, &str),
+    value: Value,
+    text: Option<&[u8]>,
+    problems: &mut Vec<String>,
+) -> Result<Value, String> {
     let own = kind.2 == row.kind;
     let builtin;
     let shape = if own {
@@ -298,11 +310,14 @@ pub fn conform(
     if value.at(&["metadata", "managedFields"]).and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
         value.set(&["metadata", "managedFields"], vec![Value::object()]);
     }
-    let (mut value, unknown) = schema::decode(shape, value).map_err(|e| e.to_string())?;
+    let (mut value, unknown) = schema::decode_text(shape, value, text).map_err(|e| e.to_string())?;
     problems.extend(unknown.iter().map(|path| unknown_field(path)));
     schema::apply_defaults(shape, &mut value);
     if own {
         value = default_in_storage_version(row, value);
+        if let Some(why) = row.strategy.refuse_document(&value) {
+            return Err(why);
+        }
     }
     Ok(value)
 }

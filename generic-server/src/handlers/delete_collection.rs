@@ -7,15 +7,18 @@ use super::{Target, delete, list::read_page, list_options::ListOptions, options:
 use crate::{pipeline::respond::Response, registry::Write};
 
 /// Answers the request: the list of what was deleted.
-pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
     view.check_list()?;
     let list = ListOptions::read(&target.request, &target.entry.row, false)?;
     let options = delete::read_options(&mut target.request).await?;
+    if options.propagation.is_none() && options.orphan_dependents.is_none() {
+        warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there are no objects
+    }
     let info = &target.request.info;
     let page = read_page(&target.registry, &info.namespace, &list).await?;
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
-    let target_ref = &target;
+    let target_ref = &*target;
     let (options_ref, write_options_ref) = (&options, &write_options);
     let results: Vec<Result<(), Status>> = stream::iter(page.objects.clone())
         .map(|object| async move {

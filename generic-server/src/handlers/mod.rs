@@ -101,7 +101,7 @@ async fn serve_object(mut target: Target) -> Result<Response, Status> {
         Verb::Update => update::serve(&mut target, &mut warnings).await,
         Verb::Patch => patch::serve(&mut target, &mut warnings).await,
         Verb::Delete => delete::serve(&mut target, &mut warnings).await,
-        Verb::DeleteCollection => return delete_collection::serve(target).await,
+        Verb::DeleteCollection => delete_collection::serve(&mut target, &mut warnings).await,
         Verb::Connect | Verb::Other => return Err(Status::method_not_allowed()),
     };
     warned(&target.request, answer, &warnings)

@@ -18,7 +18,7 @@ use crate::{
     pipeline::respond::{self, Response, encode},
     registry::{Registry, VersionForm, Written},
     request::Request,
-    resource::Printer,
+    resource::{Converter, Printer},
     server::Entry,
 };
 
@@ -370,10 +370,15 @@ impl View {
         let carried = match self.include {
             Include::Nothing => Value::Null,
             Include::Object => object.clone(),
-            Include::Metadata => object! {
-                "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta),
-                "metadata" => object.get("metadata").cloned(),
-            },
+            Include::Metadata => {
+                let mut metadata = object.get("metadata").cloned();
+                if let (Some(Converter::Rule(rule)), Some(metadata)) = (&self.entry.row.conversion, &mut metadata) {
+                    rule.shown_metadata(metadata);
+                }
+                object! {
+                    "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta), "metadata" => metadata,
+                }
+            }
         };
         members.insert("object", carried);
         row

@@ -3,6 +3,7 @@
 use machinery::{
     Value,
     meta::{Meta, names, status::Status, validation},
+    schema,
     value::Path,
 };
 use storage::{Error as StoreError, Expect};
@@ -136,7 +137,10 @@ impl Registry {
         };
         self.admission.validate(&attributes, &object, write.warnings).await?;
         let key = self.key(write.namespace, &name);
-        let object = if self.row.built_in { object } else { self.in_stored_version(write.row, object).await? };
+        let mut object = if self.row.built_in { object } else { self.in_stored_version(write.row, object).await? };
+        if self.row.built_in && !write.options.dry_run {
+            schema::settle(&self.row.schema, &mut object);
+        }
         let stored = self.form.encode(&object);
         if write.options.dry_run {
             if self.cache().latest().get(&key).is_some() {

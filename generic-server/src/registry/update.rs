@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use machinery::{
     Value,
     meta::{Meta, field_error::FieldError, gvk::GroupKind, status::Status, validation},
+    schema,
     value::Path,
 };
 use storage::{Error as StoreError, Expect, KeyValue};
@@ -155,7 +156,10 @@ impl Registry {
         self.prepare(write, &mut new, old);
         let verb = if change.replaces() { Verb::Update } else { Verb::Patch };
         self.validate(write, verb, name, (&new, old)).await?;
-        let new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
+        let mut new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
+        if self.row.built_in && !write.options.dry_run {
+            schema::settle(&self.row.schema, &mut new);
+        }
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
             return self.finish(write, key, name, &new, current).await;
         }

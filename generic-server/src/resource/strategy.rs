@@ -48,6 +48,12 @@ pub trait Strategy: Send + Sync {
     /// Defaults that depend on other fields; static ones are in the schema. Runs on every decoded object.
     fn default(&self, _object: &mut Value) {}
 
+    /// Why a document is none of the kind, though it has its shape: an annotation that stands for a field holds no value of
+    /// the field.
+    fn refuse_document(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// Brings a new object into its initial state: drops what a client may not set.
     fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
         if self.has_status()

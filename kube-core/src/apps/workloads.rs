@@ -1,7 +1,12 @@
 //! Deployments, replica sets, daemon sets and stateful sets.
 
+use std::num::IntErrorKind;
+
 use generic_server::resource::WriteContext;
-use machinery::{Value, meta::names};
+use machinery::{
+    Value,
+    meta::{go_text, names},
+};
 
 use super::{template::warnings, validation};
 use crate::{
@@ -16,6 +21,11 @@ const WORKLOAD: Rules = Rules::WORKLOAD.template(TEMPLATE);
 pub(super) const DEPLOYMENTS: Rules = WORKLOAD
     .counts(&["spec", "metadata.annotations"])
     .defaults(deployment)
+    .refuse(|deployment| {
+        let why = not_an_int64(deployment.str_at(&ROLLBACK_TO)?)?;
+        let (name, text) = (ROLLBACK_TO[2], deployment.str_at(&ROLLBACK_TO)?);
+        Some(format!("failed to parse annotation[{name}]={text} as int64: {why}"))
+    })
     .status_leaves(&[&["spec"], &["metadata", "labels"]])
     .validate(validation::deployment)
     .validate_update(validation::deployment_update)
@@ -38,6 +48,7 @@ pub(super) const REPLICA_SETS: Rules = WORKLOAD
 /// The rules of daemon sets.
 pub(super) const DAEMON_SETS: Rules = WORKLOAD
     .defaults(daemon_set)
+    .refuse(|set| not_an_int64(set.str_at(&TEMPLATE_GENERATION)?))
     .create(create_daemon_set)
     .update(update_daemon_set)
     .validate(validation::daemon_set)
@@ -70,7 +81,30 @@ fn stateful_set_warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
     warnings
 }
 
+/// Stands for a field that only an older version has.
+const ROLLBACK_TO: [&str; 3] = ["metadata", "annotations", "deprecated.deployment.rollback.to"];
+
+/// Why a text is no number of 64 bits, in Go's words.
+fn not_an_int64(text: &str) -> Option<String> {
+    let error = text.parse::<i64>().err()?;
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", go_text::quote(text)))
+}
+
 fn deployment(deployment: &mut Value) {
+    match deployment.str_at(&ROLLBACK_TO).map(str::parse::<i64>) {
+        Some(Ok(revision)) => deployment.set(&ROLLBACK_TO, revision.to_string()),
+        Some(Err(error)) if *error.kind() == IntErrorKind::Empty => {
+            deployment.remove_at(&ROLLBACK_TO);
+            if is_empty(deployment.at(&ROLLBACK_TO[..2])) {
+                deployment.remove_at(&ROLLBACK_TO[..2]);
+            }
+        }
+        _ => {}
+    }
     within(deployment, "spec", |spec| {
         within(spec, "template", pods::template_defaults);
         pointer(spec, "replicas", 1);
@@ -160,6 +194,39 @@ mod tests {
     use machinery::object;
 
     use super::*;
+
+    #[test]
+    fn annotations_that_stand_for_numbers_are_numbers() {
+        let annotated = |path: &[&str; 3], text: &str| {
+            let mut object = Value::object();
+            object.set(path, text);
+            object
+        };
+        let check = |text: &str, expect: Option<&str>| {
+            let found = (DAEMON_SETS.refuse)(&annotated(&TEMPLATE_GENERATION, text));
+            assert_eq!(found.as_deref(), expect);
+        };
+        check("5", None);
+        check("+5", None);
+        check("", Some("strconv.ParseInt: parsing \"\": invalid syntax"));
+        check("x", Some("strconv.ParseInt: parsing \"x\": invalid syntax"));
+        let large = "99999999999999999999";
+        check(large, Some(&format!("strconv.ParseInt: parsing \"{large}\": value out of range")));
+
+        let read = |text: &str| {
+            let mut object = annotated(&ROLLBACK_TO, text);
+            deployment(&mut object);
+            match (DEPLOYMENTS.refuse)(&object) {
+                None => object.str_at(&ROLLBACK_TO).unwrap_or_default().to_owned(),
+                Some(why) => why,
+            }
+        };
+        assert_eq!(read("+5"), "5");
+        assert_eq!(read(""), "");
+        let why = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \"x\": invalid \
+                   syntax";
+        assert_eq!(read("x"), why);
+    }
 
     #[test]
     fn a_daemon_set_counts_changes_of_its_template_in_an_annotation() {

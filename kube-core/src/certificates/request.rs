@@ -1,10 +1,7 @@
 //! The PEM in requests and in what is issued.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use machinery::Str;
-use rustls_pki_types::{
-    CertificateDer,
-    pem::{PemObject as _, SectionKind},
-};
 use x509_parser::{
     certification_request::X509CertificationRequest, error::X509Error, prelude::FromDer as _,
     x509::AttributeTypeAndValue,
@@ -23,8 +20,10 @@ pub(crate) struct Subject {
 /// What is wrong with it.
 pub(crate) fn subject(pem: &[u8]) -> Result<Subject, String> {
     let no_request = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
-    let first = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).next();
-    let Some(Ok((SectionKind::Csr, der))) = first else { return Err(no_request()) };
+    let first = blocks(pem).into_iter().next();
+    let Some(Block { der, .. }) = first.filter(|block| block.label == "CERTIFICATE REQUEST") else {
+        return Err(no_request());
+    };
     let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|e| format!("asn1: {e}"))?;
     if !rest.is_empty() {
         return Err("asn1: syntax error: trailing data".to_owned());
@@ -49,45 +48,53 @@ pub(super) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     if pem.is_empty() {
         return Ok(());
     }
-    let mut blocks = 0;
-    for (label, headers) in labels(pem) {
+    let blocks = blocks(pem);
+    for Block { label, headers, der } in &blocks {
         if label != "CERTIFICATE" {
             return Err(format!("only CERTIFICATE PEM blocks are allowed, found {label:?}"));
         }
-        if headers {
+        if *headers {
             return Err("no PEM block headers are permitted".to_owned());
         }
-        blocks += 1;
+        x509_parser::parse_x509_certificate(der).map_err(|e| format!("x509: malformed certificate: {e}"))?;
     }
-    if blocks == 0 {
+    if blocks.is_empty() {
         return Err("must contain at least one CERTIFICATE PEM block".to_owned());
-    }
-    for der in CertificateDer::pem_slice_iter(pem) {
-        let der = der.map_err(|e| e.to_string())?;
-        x509_parser::parse_x509_certificate(&der).map_err(|e| format!("x509: malformed certificate: {e}"))?;
     }
     Ok(())
 }
 
-/// The labels of the blocks that are begun and ended, and whether a block has headers.
-fn labels(pem: &[u8]) -> Vec<(String, bool)> {
+/// One block of PEM.
+struct Block {
+    label: String,
+    headers: bool,
+    der: Vec<u8>,
+}
+
+/// The blocks that are begun and ended, and whose base64 is sound: what is not, is passed over.
+fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
-    let mut labels = Vec::new();
+    let mut blocks = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let begun = line.trim_end().strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
         let Some(label) = begun else { continue };
         let end = format!("-----END {label}-----");
-        let mut headers = false;
+        let (mut headers, mut base64) = (false, String::new());
         for line in lines.by_ref() {
             if line.trim_end() == end {
-                labels.push((label.to_owned(), headers));
+                if let Ok(der) = STANDARD.decode(&base64) {
+                    blocks.push(Block { label: label.to_owned(), headers, der });
+                }
                 break;
             }
-            headers |= line.contains(':');
+            match line.contains(':') {
+                true => headers = true,
+                false => base64.extend(line.split([' ', '\t'])),
+            }
         }
     }
-    labels
+    blocks
 }
 
 #[cfg(test)]
@@ -115,10 +122,11 @@ pub(super) mod tests {
         let no_request = Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
         assert_eq!(subject(b""), no_request);
         assert_eq!(subject(b"not a pem"), no_request);
+        assert_eq!(subject(pem_of_text("CERTIFICATE REQUEST", "NOTHING").as_bytes()), no_request);
         assert_eq!(subject(pem.replace("CERTIFICATE REQUEST", "CERTIFICATE").as_bytes()), no_request);
 
         // Another signature of the same length.
-        let (_, mut der) = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem.as_bytes()).next().expect("one").expect("PEM");
+        let Block { mut der, .. } = blocks(pem.as_bytes()).pop().expect("one");
         let last = der.len() - 1;
         der[last] ^= 1;
         let changed = pem_of("CERTIFICATE REQUEST", &der);
@@ -126,8 +134,11 @@ pub(super) mod tests {
     }
 
     fn pem_of(label: &str, der: &[u8]) -> String {
-        use base64::{Engine as _, engine::general_purpose::STANDARD};
-        format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
+        pem_of_text(label, &STANDARD.encode(der))
+    }
+
+    fn pem_of_text(label: &str, base64: &str) -> String {
+        format!("-----BEGIN {label}-----\n{base64}\n-----END {label}-----\n")
     }
 
     #[test]

@@ -34,13 +34,14 @@ pub(super) const INGRESSES: Table = Table::new(
 /// The first three hosts; a rule without one is for all.
 fn hosts(rules: &[Value]) -> String {
     const MOST: usize = 3;
-    let named = rules.iter().filter_map(|rule| rule.str_at(&["host"])).filter(|host| !host.is_empty());
-    let all: Vec<&str> = named.collect();
-    if all.is_empty() {
-        return "*".to_owned();
-    }
-    let shown = all[..all.len().min(MOST)].join(",");
-    if all.len() >= MOST && rules.len() > MOST { format!("{shown} + {} more...", rules.len() - MOST) } else { shown }
+    let hosts = rules.iter().map(|rule| rule.str_at(&["host"]).unwrap_or_default());
+    let mut named = hosts.enumerate().filter(|(_, host)| !host.is_empty());
+    let shown: Vec<(usize, &str)> = named.by_ref().take(MOST).collect();
+    let Some((last, _)) = shown.last() else { return "*".to_owned() };
+    // Rules count that come after the last host shown, with or without a host.
+    let more = shown.len() == MOST && last + 1 < rules.len();
+    let shown = shown.iter().map(|(_, host)| *host).collect::<Vec<_>>().join(",");
+    if more { format!("{shown} + {} more...", rules.len() - MOST) } else { shown }
 }
 
 /// Ingress classes.
@@ -98,3 +99,24 @@ pub(super) const SERVICE_CIDRS: Table =
         let cidrs: Vec<&str> = items(range, &["spec", "cidrs"]).iter().filter_map(Value::as_str).collect();
         vec![name(range), cidrs.join(",").into(), age(range, now)]
     });
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn three_hosts_are_shown() {
+        let check = |given: &[&str], expect: &str| {
+            let rules: Vec<Value> = given.iter().map(|host| object! { "host" => *host }).collect();
+            assert_eq!(hosts(&rules), expect);
+        };
+        check(&[], "*");
+        check(&[""], "*");
+        check(&["a", "b"], "a,b");
+        check(&["", "a", "b", "c"], "a,b,c");
+        check(&["a", "b", "c", ""], "a,b,c + 1 more...");
+        check(&["a", "", "b", "c", "d"], "a,b,c + 2 more...");
+    }
+}

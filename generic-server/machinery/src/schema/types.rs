@@ -138,6 +138,8 @@ pub struct Field {
     pub pointer: bool,
     /// Built-ins: written in JSON even when it is zero, or `null` if there is no value (no `omitempty`).
     pub keep: bool,
+    /// Built-ins: a list that is there and empty is not one that is absent, to the kind's defaults.
+    pub tells_empty: bool,
     /// Its protobuf field, if it has one of its own.
     pub proto: Option<ProtoField>,
 }

@@ -7,6 +7,7 @@ use crate::defaults::{each, fill, is_empty, number, part, pointer, round, text, 
 
 /// A pod: what its spec gets as a template gets it, and what only a pod itself gets.
 pub(crate) fn pod(pod: &mut Value) {
+    drop_forgotten_annotations(pod);
     let spec = part(pod, "spec");
     // Requests follow limits only here, so that a template's limits can change without its requests.
     for list in ["containers", "initContainers"] {
@@ -27,7 +28,30 @@ pub(crate) fn pod(pod: &mut Value) {
 
 /// A template's pod, in every kind that has one.
 pub(crate) fn template(template: &mut Value) {
+    drop_forgotten_annotations(template);
     within(template, "spec", pod_spec);
+}
+
+/// Annotations that once were init containers: kubelets of old would act on them.
+const FORGOTTEN: [&str; 4] = [
+    "pod.alpha.kubernetes.io/init-container-statuses",
+    "pod.alpha.kubernetes.io/init-containers",
+    "pod.beta.kubernetes.io/init-container-statuses",
+    "pod.beta.kubernetes.io/init-containers",
+];
+
+fn drop_forgotten_annotations(object: &mut Value) {
+    let path = ["metadata", "annotations"];
+    let Some(annotations) = object.at(&path).and_then(Value::as_object) else { return };
+    if !FORGOTTEN.iter().any(|name| annotations.contains_key(name)) {
+        return;
+    }
+    for name in FORGOTTEN {
+        object.remove_at(&["metadata", "annotations", name]);
+    }
+    if is_empty(object.at(&path)) {
+        object.remove_at(&path);
+    }
 }
 
 /// On the host's network, a port that a container opens is the host's.

@@ -148,6 +148,54 @@ pub fn field<'a>(bytes: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     bytes.get(range)
 }
 
+/// One step into a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The member of an object that has this name; the last one, if it is repeated.
+    Member(&'a str),
+    /// The item of a list at this place.
+    Item(usize),
+}
+
+/// The text of the value at the end of these steps, as written.
+pub fn at<'a>(bytes: &'a [u8], steps: &[Step<'_>]) -> Option<&'a [u8]> {
+    let mut range = 0..bytes.len();
+    for step in steps {
+        range = match step {
+            Step::Member(wanted) => {
+                let mut members = Members::of(bytes, range.start)?;
+                let mut found = None;
+                while let Some((name, value)) = members.next()? {
+                    if name == *wanted {
+                        found = Some(value);
+                    }
+                }
+                found?
+            }
+            Step::Item(index) => item(bytes, range.start, *index)?,
+        };
+    }
+    bytes.get(range)
+}
+
+/// Where the item at `index` stands of the list whose bracket is the first byte from `pos` on that is not white space.
+fn item(bytes: &[u8], pos: usize, index: usize) -> Option<Range<usize>> {
+    let mut items = Members { bytes, pos, first: true };
+    items.eat(b'[')?;
+    for i in 0.. {
+        if i > 0 {
+            items.eat(b',')?;
+        }
+        items.peek()?;
+        let start = items.pos;
+        items.pos = skip_value(bytes, start)?;
+        if i == index {
+            return Some(start..items.pos);
+        }
+    }
+    None
+}
+
 /// The string at the end of a chain of objects; `None` if it is not there or not a string.
 pub fn text<'a>(bytes: &'a [u8], path: &[&str]) -> Option<Cow<'a, str>> {
     let value = field(bytes, path)?;
@@ -312,6 +360,23 @@ mod tests {
         );
         assert_eq!(&POD[meta.annotations.expect("annotations")], r#"{"a":"{}]\"}"}"#);
         assert!(POD[meta.range.clone()].starts_with("{\"annotations\"") && POD[meta.range].ends_with("\"1-2\"}"));
+    }
+
+    #[test]
+    fn values_in_lists_are_found_as_written() {
+        let text = br#"{"a": [1, {"b": [ 1e3 ,2.50]}, []], "a2": {}, "c":"x", "c":"y"}"#;
+        use Step::{Item, Member};
+        for (steps, want) in [
+            (&[Member("a"), Item(1), Member("b"), Item(0)][..], Some("1e3")),
+            (&[Member("a"), Item(1), Member("b"), Item(1)], Some("2.50")),
+            (&[Member("a"), Item(1), Member("b"), Item(2)], None),
+            (&[Member("a"), Item(2)], Some("[]")),
+            (&[Member("a"), Item(2), Item(0)], None),
+            (&[Member("c")], Some("\"y\"")),
+            (&[Member("a"), Member("b")], None),
+        ] {
+            assert_eq!(at(text, steps), want.map(str::as_bytes), "{steps:?}");
+        }
     }
 
     #[test]

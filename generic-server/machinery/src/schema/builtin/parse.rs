@@ -10,6 +10,9 @@ use crate::schema::{
 };
 use crate::{Str, Value};
 
+/// Lists (type, member) whose defaults ask whether they are there, not whether something is in them.
+const TELL_EMPTY: &[(&str, &str)] = &[("autoscaling.v2.HPAScalingRules", "policies")];
+
 fn read(text: &str) -> Value {
     json::decode(text.as_bytes()).expect("the table is JSON, which a test reads in full")
 }
@@ -38,7 +41,13 @@ pub(super) fn schema(id: TypeId, name: &str, json: &str) -> Schema {
         _ => format!("k8s.io.api.{name}"),
     };
     let object = Object {
-        fields: fields.iter().map(|(name, facts)| field(name.clone(), facts)).collect(),
+        fields: fields
+            .iter()
+            .map(|(member, facts)| Field {
+                tells_empty: TELL_EMPTY.contains(&(name, member)),
+                ..field(member.clone(), facts)
+            })
+            .collect(),
         additional: None,
         message: Some(message.into()),
         embedded: row
@@ -87,6 +96,7 @@ fn field(name: Str, facts: &Value) -> Field {
         required: flag(facts, "required"),
         pointer: flag(facts, "pointer"),
         keep: flag(facts, "keep"),
+        tells_empty: false,
         proto: facts.get("proto").and_then(proto),
     }
 }

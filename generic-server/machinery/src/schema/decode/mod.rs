@@ -2,12 +2,15 @@
 //! nulls and empty members that Go omits go, members that Go always writes come, special values get their canonical form.
 
 mod place;
+mod settle;
 mod time;
 
 use std::sync::Arc;
 
 use self::place::{Place, Step};
+pub use self::settle::settle;
 use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
+use crate::codec::json::scan;
 use crate::meta::{Quantity, TimeForm};
 use crate::{Map, Str, Value};
 
@@ -25,9 +28,15 @@ pub struct DecodeError(pub String);
 /// The document as the type holds it, and the paths of members that the type does not know (`spec.containers[0].port`), in
 /// the order of the tree; at most 100, as upstream.
 ///
-/// Lists and maps that are empty become `null` where Go would write them empty: stored in protobuf, they are one.
+/// Lists and maps that are empty stay where Go would write them empty; [`settle`] makes them what storing makes of them.
 pub fn decode(schema: &Schema, value: Value) -> Result<(Value, Vec<String>), DecodeError> {
-    let mut decoder = Decoder { unknown: Vec::new(), wrong: None, depth: 0 };
+    decode_text(schema, value, None)
+}
+
+/// [`decode`] of a document that was read from this JSON text: quantities that are numbers keep the form in which they were
+/// written (`1e3`).
+pub fn decode_text(schema: &Schema, value: Value, text: Option<&[u8]>) -> Result<(Value, Vec<String>), DecodeError> {
+    let mut decoder = Decoder { unknown: Vec::new(), wrong: None, depth: 0, text };
     let value = decoder.value(schema, value, &Place::ROOT)?;
     match decoder.wrong {
         Some(error) => Err(error),
@@ -35,14 +44,16 @@ pub fn decode(schema: &Schema, value: Value) -> Result<(Value, Vec<String>), Dec
     }
 }
 
-struct Decoder {
+struct Decoder<'t> {
     unknown: Vec<String>,
     /// The first value of a wrong type. Go goes on, and a value that cannot be parsed wins over it.
     wrong: Option<DecodeError>,
     depth: usize,
+    /// The text of the whole document, if it is there.
+    text: Option<&'t [u8]>,
 }
 
-impl Decoder {
+impl Decoder<'_> {
     /// What stands for `value` in a list, a map or at the root; `null` is the type's zero value.
     fn value(&mut self, schema: &Schema, value: Value, place: &Place<'_>) -> Result<Value, DecodeError> {
         let schema = schema.resolve();
@@ -70,6 +81,7 @@ impl Decoder {
             (Shape::IntOrString, Value::Int(i)) if fits(IntFormat::Int32, i) => Ok(Value::Int(i)),
             (Shape::IntOrString, Value::Null) => Ok(Value::Int(0)),
             (Shape::IntOrString, value) => Err(DecodeError(place.type_error(&found(schema, &value), schema))),
+            (Shape::Quantity, value @ Value::Float(_)) => quantity(self.as_written(place).unwrap_or(value)),
             (Shape::Quantity, value) => quantity(value),
             (Shape::SchemaOr(form), value) => self.schema_or(*form, value, place),
             (_, value) => {
@@ -77,6 +89,12 @@ impl Decoder {
                 Ok(Value::Null)
             }
         }
+    }
+
+    /// A number's text.
+    fn as_written(&self, place: &Place<'_>) -> Option<Value> {
+        let written = scan::at(self.text?, &place.steps())?;
+        Some(Value::from(std::str::from_utf8(written).ok()?))
     }
 
     fn wrong(&mut self, schema: &Schema, value: &Value, place: &Place<'_>) {
@@ -154,17 +172,18 @@ impl Decoder {
         }
         let value = self.value(schema, value, place)?;
         let empty = match (&schema.shape, &value) {
+            _ if field.keep || field.tells_empty => false,
             (Shape::List(_) | Shape::Map(_), Value::Array(items)) => items.is_empty(),
             (Shape::List(_) | Shape::Map(_), Value::Object(members)) => members.is_empty(),
             (Shape::String(StringFormat::Byte), Value::String(text)) => text.is_empty(),
             (Shape::String(StringFormat::Time | StringFormat::MicroTime), Value::Null) => true,
-            _ if field.pointer || field.keep => false,
+            _ if field.pointer => false,
             (_, Value::String(text)) => text.is_empty(),
             (_, Value::Int(0) | Value::Bool(false)) => true,
             (_, Value::Float(f)) => *f == 0.0,
             _ => false,
         };
-        Ok(if empty { nothing() } else { Some(value) })
+        Ok(if empty { None } else { Some(value) })
     }
 
     fn map(&mut self, values: &Schema, members: Map, place: &Place<'_>) -> Result<Value, DecodeError> {

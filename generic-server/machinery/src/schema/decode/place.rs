@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::codec::json::scan;
 use crate::schema::{Embedded, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
 
 /// One step from the root of a document.
@@ -26,6 +27,17 @@ impl<'a> Place<'a> {
 
     pub(super) fn child(&'a self, step: Step<'a>) -> Place<'a> {
         Place { parent: Some(self), step }
+    }
+
+    /// The way from the root, as the scanner of JSON text goes it.
+    pub(super) fn steps(&self) -> Vec<scan::Step<'a>> {
+        let mut steps = self.parent.map_or_else(Vec::new, Place::steps);
+        match self.step {
+            Step::Root => {}
+            Step::Field(name, _) | Step::Key(name) => steps.push(scan::Step::Member(name)),
+            Step::Index(i) => steps.push(scan::Step::Item(i)),
+        }
+        steps
     }
 
     /// The path as strict decoding reports it: `spec.containers[0].port`.

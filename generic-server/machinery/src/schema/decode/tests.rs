@@ -34,7 +34,7 @@ fn members_that_go_omits_go_and_members_that_it_writes_come() {
     check(secret, r#"{"data":{"a":[104,105]}}"#, r#"{"data":{"a":"aGk="},"metadata":{}}"#);
     let role = kind("rbac.authorization.k8s.io", "v1", "ClusterRole");
     check(role, "{}", r#"{"metadata":{},"rules":null}"#);
-    check(role, r#"{"rules":[]}"#, r#"{"metadata":{},"rules":null}"#);
+    check(role, r#"{"rules":[]}"#, r#"{"metadata":{},"rules":[]}"#);
     check(role, r#"{"rules":[null]}"#, r#"{"metadata":{},"rules":[{"verbs":null}]}"#);
     let event = kind("", "v1", "Event");
     check(
@@ -42,6 +42,23 @@ fn members_that_go_omits_go_and_members_that_it_writes_come() {
         r#"{"lastTimestamp":"2024-01-01T01:00:00.5+01:00"}"#,
         r#"{"eventTime":null,"firstTimestamp":null,"involvedObject":{},"lastTimestamp":"2024-01-01T00:00:00Z","metadata":{},"reportingComponent":"","reportingInstance":"","source":{}}"#,
     );
+}
+
+#[test]
+fn an_empty_list_counts_where_defaults_ask_for_it() {
+    let hpa = kind("autoscaling", "v2", "HorizontalPodAutoscaler");
+    let (text, _) = decoded(hpa, r#"{"spec":{"behavior":{"scaleUp":{"policies":[]}},"metrics":[]}}"#);
+    assert!(text.contains(r#""scaleUp":{"policies":[]}"#) && !text.contains("metrics"), "{text}");
+}
+
+#[test]
+fn quantities_keep_the_form_in_which_numbers_were_written() {
+    let quota = kind("", "v1", "ResourceQuota");
+    let text = r#"{"spec":{"hard":{"a":1e3,"b":1E+2,"c":1.5,"d":"2e3","e":100000000000000000000}}}"#;
+    let (value, _) = decode_text(quota, read(text), Some(text.as_bytes())).expect("a quota");
+    let hard = value.at(&["spec", "hard"]).expect("amounts");
+    let expect = crate::object! { "a" => "1e3", "b" => "100", "c" => "1500m", "d" => "2e3", "e" => "100E" };
+    assert_eq!(*hard, expect);
 }
 
 #[test]

@@ -75,9 +75,6 @@ pub(super) fn validate(_cx: &WriteContext<'_>, pod: &Field<'_>, errors: &mut Err
 
 /// What is wrong with an update of a pod.
 pub(super) fn validate_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    let metadata = new.at("metadata");
-    let meta = Meta::of(new.value());
-    errors.extend(validation::validate_object_meta(meta, true, names::name_is_dns_subdomain, metadata.path()));
     let scope = metadata_and_spec(new, Some(old.value()), errors);
     update::changes(new, old.value(), &scope, errors);
 }
