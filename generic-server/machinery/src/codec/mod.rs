@@ -5,6 +5,7 @@
 
 pub mod json;
 pub mod protobuf;
+mod stacks;
 pub mod yaml;
 
 pub use json::scan;

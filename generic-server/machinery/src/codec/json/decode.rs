@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::JsonError;
 use super::lexer::{Fault, Lexer};
 use super::strict::{Finding, Strict};
+use crate::codec::stacks::{self, Lent};
 use crate::schema::Schema;
 use crate::{Map, Str, Value};
 
@@ -77,10 +78,9 @@ enum Open {
 struct Parser<'a, 's> {
     lexer: Lexer<'a>,
     open: Vec<Open>,
-    /// The members of all open objects, the innermost last. The last one waits for its value while that is read.
-    members: Vec<(Str, Value)>,
-    /// The items of all open lists, the innermost last.
-    items: Vec<Value>,
+    /// The members of all open objects and the items of all open lists, the innermost last. The last member waits for its
+    /// value while that is read.
+    stacks: Lent,
     has_duplicates: bool,
     /// Objects under one name are merged.
     merges: bool,
@@ -95,8 +95,7 @@ impl<'a, 's> Parser<'a, 's> {
         Parser {
             lexer: Lexer::new(bytes),
             open: Vec::with_capacity(16),
-            members: Vec::with_capacity(64),
-            items: Vec::with_capacity(16),
+            stacks: stacks::borrow(),
             has_duplicates: false,
             merges: false,
             too_deep: None,
@@ -151,7 +150,7 @@ impl<'a, 's> Parser<'a, 's> {
             self.lexer.bump();
             return Ok(Some(Value::object()));
         }
-        self.open(Open::Object(self.members.len()));
+        self.open(Open::Object(self.stacks.members.len()));
         self.key()?;
         Ok(None)
     }
@@ -163,14 +162,14 @@ impl<'a, 's> Parser<'a, 's> {
             self.lexer.bump();
             return Ok(Some(Value::Array(Arc::default())));
         }
-        self.open(Open::Array(self.items.len()));
+        self.open(Open::Array(self.stacks.values.len()));
         Ok(None)
     }
 
     fn open(&mut self, container: Open) {
         if let Some(strict) = &mut self.strict {
             let in_object = matches!(self.open.last(), Some(Open::Object(_)));
-            strict.enter(self.members.last().filter(|_| in_object).map(|(name, _)| name));
+            strict.enter(self.stacks.members.last().filter(|_| in_object).map(|(name, _)| name));
         }
         self.open.push(container);
     }
@@ -206,9 +205,9 @@ impl<'a, 's> Parser<'a, 's> {
             return Err(self.lexer.refuse("after object key"));
         }
         self.lexer.bump();
-        self.members.push((name, Value::Null));
+        self.stacks.members.push((name, Value::Null));
         if let Some(mut strict) = self.strict.take() {
-            if let Some((name, _)) = self.members.last() {
+            if let Some((name, _)) = self.stacks.members.last() {
                 strict.member(name, || self.path());
             }
             self.strict = Some(strict);
@@ -223,7 +222,7 @@ impl<'a, 's> Parser<'a, 's> {
             match self.open.last() {
                 None => return Ok(Some(value)),
                 Some(&Open::Object(first)) => {
-                    if let Some(waiting) = self.members.last_mut() {
+                    if let Some(waiting) = self.stacks.members.last_mut() {
                         waiting.1 = value;
                     }
                     match self.lexer.peek() {
@@ -237,7 +236,7 @@ impl<'a, 's> Parser<'a, 's> {
                     }
                 }
                 Some(&Open::Array(first)) => {
-                    self.items.push(value);
+                    self.stacks.values.push(value);
                     match self.lexer.peek() {
                         Some(b',') => {
                             self.lexer.bump();
@@ -245,7 +244,7 @@ impl<'a, 's> Parser<'a, 's> {
                         }
                         Some(b']') => {
                             self.close();
-                            value = Value::Array(Arc::new(self.items.split_off(first)));
+                            value = Value::Array(Arc::new(self.stacks.values.split_off(first)));
                             if self.open.len() >= MAX_DEPTH {
                                 value = Value::Null;
                             }
@@ -259,8 +258,8 @@ impl<'a, 's> Parser<'a, 's> {
 
     fn close_object(&mut self, first: usize) -> Value {
         self.close();
-        let written = self.members.len() - first;
-        let members = self.members.split_off(first);
+        let written = self.stacks.members.len() - first;
+        let members = self.stacks.members.split_off(first);
         let map = if self.merges { merged(members) } else { Map::from_entries(members) };
         self.has_duplicates |= map.len() < written;
         if self.open.len() >= MAX_DEPTH { Value::Null } else { Value::Object(map) }
@@ -270,12 +269,12 @@ impl<'a, 's> Parser<'a, 's> {
     fn path(&self) -> String {
         let mut path = String::new();
         // The member that waits in an open object is the last one before those of the next open object.
-        let (mut members_end, mut items_end) = (self.members.len(), self.items.len());
+        let (mut members_end, mut items_end) = (self.stacks.members.len(), self.stacks.values.len());
         let mut steps: Vec<Result<&Str, usize>> = Vec::with_capacity(self.open.len());
         for open in self.open.iter().rev() {
             match *open {
                 Open::Object(first) => {
-                    steps.push(Ok(&self.members[members_end - 1].0));
+                    steps.push(Ok(&self.stacks.members[members_end - 1].0));
                     members_end = first;
                 }
                 Open::Array(first) => {

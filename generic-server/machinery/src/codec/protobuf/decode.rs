@@ -1,15 +1,18 @@
 //! Messages to [`Value`]: the JSON that the real server shows of them.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::envelope::{Envelope, MAGIC, envelope};
-use super::plan::{Field, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
+use super::plan::{Fields, Holds, Kind, MAX_MEMBERS, Many, Member, Plan, Target, json_schema_props, plan_of};
+use super::scalar::{double, duration, int_or_string, quantity, strings, text, time};
 use super::wire::{BYTES, Reader, VARINT};
 use super::{Fault, ProtoError};
 use crate::codec::json;
-
-use crate::meta::{GoDuration, Quantity, TimeForm, Timestamp};
+use crate::codec::stacks::{self, Lent};
+use crate::meta::TimeForm;
 use crate::schema::{ShortForm, TypeId};
 use crate::{Map, Str, Value};
 
@@ -21,56 +24,57 @@ const MAX_MESSAGES: usize = 400_000;
 
 /// Opens an envelope and reads the object in it, with its apiVersion and kind.
 pub fn decode(bytes: &[u8]) -> Result<Value, ProtoError> {
-    Ok(Decoder::default().enveloped(bytes, 0)?)
+    Ok(Decoder::new().enveloped(bytes, 0)?)
 }
 
 /// Opens an envelope and reads the object in it as one of a definition, whatever version the envelope says: what another
 /// version has stored. The apiVersion and kind are the envelope's.
 pub fn decode_as(id: TypeId, bytes: &[u8]) -> Result<Value, ProtoError> {
-    Ok(Decoder::default().object(plan_of(id)?, &envelope(bytes)?, 0)?)
+    Ok(Decoder::new().object(plan_of(id)?, &envelope(bytes)?, 0)?)
 }
 
 /// Reads a message of a definition. apiVersion and kind are not in messages.
 pub fn decode_raw(id: TypeId, raw: &[u8]) -> Result<Value, ProtoError> {
-    Ok(Decoder::default().message(plan_of(id)?, raw, 0)?)
+    Ok(Decoder::new().message(plan_of(id)?, raw, 0)?)
 }
 
-#[derive(Default)]
 struct Decoder {
     messages: usize,
-    /// The members found so far (by their index in the plan) of all messages that are being read, the innermost last.
-    found: Vec<(usize, Slot)>,
+    /// The values of all messages and lists and the entries of all maps that are not yet whole, the innermost last.
+    stacks: Lent,
+    /// Entries of maps whose first ones stood elsewhere in the message, with the place of the map among the values.
+    scattered: Vec<(usize, Vec<(Str, Value)>)>,
 }
 
-/// Where a field's value goes.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Where the finds of its message begin.
+/// Which members of a message have been found.
+struct Found {
+    /// Where its values begin.
     first: usize,
-    /// The member's index in the plan.
-    index: usize,
-    /// No field of this number has come before.
-    fresh: bool,
+    /// A bit for each member that has a value, by its index in the plan.
+    present: u64,
+    /// Which value it is, counted from the first.
+    places: [u8; MAX_MEMBERS],
 }
 
-/// What has been read of a member.
-enum Slot {
-    Nothing,
-    One(Value),
-    List(Vec<Value>),
-    Map(Vec<(Str, Value)>),
-}
+impl Found {
+    #[inline]
+    fn place(&self, index: usize) -> Option<usize> {
+        (self.present & 1 << index != 0).then(|| self.first + usize::from(self.places[index]))
+    }
 
-impl Slot {
-    fn push_item(&mut self, item: Value) {
-        match self {
-            Slot::List(items) => items.push(item),
-            slot => *slot = Slot::List(vec![item]),
-        }
+    /// Notes that the member's value is at a place.
+    #[inline]
+    fn note(&mut self, index: usize, place: usize) {
+        self.places[index] = (place - self.first) as u8; // no more than there are members
+        self.present |= 1 << index;
     }
 }
 
 impl Decoder {
+    fn new() -> Self {
+        Decoder { messages: 0, stacks: stacks::borrow(), scattered: Vec::new() }
+    }
+
     fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         let envelope = envelope(bytes)?;
         let target = Target::of_api_version(envelope.api_version, envelope.kind);
@@ -82,18 +86,28 @@ impl Decoder {
     }
 
     fn object(&mut self, plan: &'static Plan, envelope: &Envelope<'_>, depth: usize) -> Result<Value, Fault> {
-        let mut value = self.message(plan, envelope.raw, depth)?;
-        if let Value::Object(members) = &mut value {
-            for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
-                if !text.is_empty() {
-                    members.insert(name, text);
-                }
+        let mut members = self.members(plan, envelope.raw, 2, depth)?;
+        for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
+            if !text.is_empty() {
+                let place = members.partition_point(|(other, _)| other.as_str() < name);
+                members.insert(place, (Str::new_static(name), Value::from(text)));
             }
         }
-        Ok(value)
+        Ok(Value::Object(Map::from_sorted(members)))
     }
 
     fn message(&mut self, plan: &'static Plan, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
+        Ok(Value::Object(Map::from_sorted(self.members(plan, bytes, 0, depth)?)))
+    }
+
+    /// The members of the JSON object, sorted by name, with room for more.
+    fn members(
+        &mut self,
+        plan: &'static Plan,
+        bytes: &[u8],
+        room: usize,
+        depth: usize,
+    ) -> Result<Vec<(Str, Value)>, Fault> {
         self.messages += 1;
         if self.messages > MAX_MESSAGES {
             return Err(Box::new(ProtoError::TooMany));
@@ -101,175 +115,213 @@ impl Decoder {
         if depth >= MAX_DEPTH {
             return Err(Box::new(ProtoError::Depth));
         }
-        let first = self.found.len();
-        self.fields(plan, &plan.fields, bytes, (first, true), depth + 1)?;
-        self.found[first..].sort_unstable_by_key(|(member, _)| *member);
-        let last = self.found.len();
-        let absent = plan.kept.iter().filter(|i| !self.found[first..].iter().any(|(member, _)| member == *i)).count();
-        let mut members = Vec::with_capacity(last - first + absent);
-        let mut kept = plan.kept.iter().copied().peekable();
-        for at in first..last {
-            let (index, slot) = std::mem::replace(&mut self.found[at], (0, Slot::Nothing));
-            while let Some(i) = kept.next_if(|i| *i <= index) {
-                if i < index {
-                    self.show(&plan.members[i], Slot::Nothing, depth + 1, &mut members)?;
-                }
+        let scattered = self.scattered.len();
+        let mut found = Found { first: self.stacks.values.len(), present: 0, places: [0; MAX_MEMBERS] };
+        self.fields(plan, &plan.fields, bytes, &mut found, depth + 1)?;
+        for (place, more) in self.scattered.drain(scattered..) {
+            self.stacks.values[place].make_object().extend(more);
+        }
+        let mut rest = found.present | plan.kept;
+        let mut members = Vec::with_capacity(rest.count_ones() as usize + room);
+        while rest != 0 {
+            let index = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            let member = &plan.members[index];
+            let value = match found.place(index) {
+                Some(place) => self.stacks.values[place].take(),
+                None if member.pointer || member.many != Many::One => Value::Null,
+                None => self.zero(member.kind, depth + 1)?,
+            };
+            if member.keep || !value.is_null() {
+                members.push((member.name.clone(), value));
             }
-            self.show(&plan.members[index], slot, depth + 1, &mut members)?;
         }
-        for i in kept {
-            self.show(&plan.members[i], Slot::Nothing, depth + 1, &mut members)?;
-        }
-        self.found.truncate(first);
-        Ok(Value::Object(Map::from_sorted(members)))
-    }
-
-    fn show(
-        &mut self,
-        member: &'static Member,
-        slot: Slot,
-        depth: usize,
-        members: &mut Vec<(Str, Value)>,
-    ) -> Result<(), Fault> {
-        if let Some(value) = self.shown(member, slot, depth)? {
-            members.push((member.name.clone(), value));
-        }
-        Ok(())
-    }
-
-    /// What has been found of a member.
-    #[inline]
-    fn slot(&mut self, place: Place) -> &mut Slot {
-        let found = |(member, _): &(usize, Slot)| *member == place.index;
-        let known = if place.fresh { None } else { self.found[place.first..].iter().rposition(found) };
-        let at = match known {
-            Some(i) => place.first + i,
-            None => {
-                self.found.push((place.index, Slot::Nothing));
-                self.found.len() - 1
-            }
-        };
-        &mut self.found[at].1
+        self.stacks.values.truncate(found.first);
+        Ok(members)
     }
 
     fn fields(
         &mut self,
         plan: &'static Plan,
-        fields: &'static [Field],
+        fields: &'static Fields,
         bytes: &[u8],
-        (first, first_time): (usize, bool),
+        found: &mut Found,
         depth: usize,
     ) -> Result<(), Fault> {
         let mut reader = Reader::new(bytes, plan.message);
-        // Fields come in the order of their numbers, as a rule.
-        let (mut next, mut highest) = (0, 0);
         while let Some((number, wire)) = reader.key()? {
-            let at = match fields[next..].first() {
-                Some(field) if field.number == number => Ok(next),
-                _ => fields.binary_search_by_key(&number, |f| f.number),
-            };
-            let Ok(at) = at else {
+            let Some(field) = fields.find(number) else {
                 reader.skip(wire)?;
                 continue;
             };
-            let fresh = first_time && number > highest;
-            match &fields[at].holds {
+            let index = match &field.holds {
                 Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
-                Holds::Embedded(inner) => self.fields(plan, inner, reader.bytes()?, (first, fresh), depth)?,
-                Holds::Member(i) => {
-                    let place = Place { first, index: *i, fresh };
-                    self.field(&plan.members[*i], wire, &mut reader, place, depth)?;
+                Holds::Embedded(inner) => {
+                    self.fields(plan, inner, reader.bytes()?, found, depth)?;
+                    continue;
                 }
+                Holds::Member(index) => *index,
+            };
+            let member = &plan.members[index];
+            if wire != BYTES && member.many == Many::Map {
+                return Err(wrong_wire(wire, &member.name));
             }
-            highest = highest.max(number);
-            // A list's next item has the same number; any other field comes later.
-            let repeats = matches!(&fields[at].holds, Holds::Member(i) if plan.members[*i].many != Many::One);
-            next = if repeats { at } else { at + 1 };
+            match member.many {
+                Many::One => self.single(member, wire, &mut reader, (index, found), depth)?,
+                Many::List => self.list(member, (field.key, wire), &mut reader, (index, found), depth)?,
+                Many::Map => self.map(member, field.key, &mut reader, (index, found), depth)?,
+            }
         }
         Ok(())
     }
 
-    fn field(
+    /// Reads a member that has one value. Of several the last counts; none is kept that Go omits.
+    #[inline]
+    fn single(
         &mut self,
         member: &'static Member,
         wire: u8,
         reader: &mut Reader<'_>,
-        place: Place,
+        (index, found): (usize, &mut Found),
         depth: usize,
     ) -> Result<(), Fault> {
-        match member.many {
-            Many::One => {
-                let value = self.value(member, wire, reader, depth)?;
-                *self.slot(place) = Slot::One(value);
+        if member.omits_zero() && wire == member.kind.wire() && reader.zero_follows() {
+            if let Some(place) = found.place(index) {
+                self.stacks.values[place] = Value::Null;
             }
-            Many::List if wire == BYTES && member.kind.wire() != BYTES => {
-                let mut packed = Reader::new(reader.bytes()?, "");
-                while !packed.is_empty() {
-                    let item = self.value(member, member.kind.wire(), &mut packed, depth)?;
-                    self.slot(Place { fresh: false, ..place }).push_item(item);
+            return Ok(());
+        }
+        let last = self.stacks.values.len();
+        self.value(member, wire, reader, depth)?;
+        if !member.keep && is_omitted(&self.stacks.values[last], member.pointer) {
+            self.stacks.values[last] = Value::Null;
+        }
+        match found.place(index) {
+            Some(place) => {
+                self.stacks.values.swap_remove(place); // the last takes its place
+            }
+            None => found.note(index, last),
+        }
+        Ok(())
+    }
+
+    /// Reads the items of a list that stand together.
+    fn list(
+        &mut self,
+        member: &'static Member,
+        (key, wire): (u32, u8),
+        reader: &mut Reader<'_>,
+        (index, found): (usize, &mut Found),
+        depth: usize,
+    ) -> Result<(), Fault> {
+        let first = self.stacks.values.len();
+        if wire == BYTES && member.kind.wire() != BYTES {
+            let mut packed = Reader::new(reader.bytes()?, "");
+            while !packed.is_empty() {
+                self.value(member, member.kind.wire(), &mut packed, depth)?;
+            }
+        } else {
+            self.value(member, wire, reader, depth)?;
+            while reader.key_follows(key) {
+                self.value(member, wire, reader, depth)?;
+            }
+        }
+        let items = self.stacks.values.split_off(first);
+        match found.place(index) {
+            Some(place) => {
+                if let Some(list) = self.stacks.values[place].as_array_mut() {
+                    list.extend(items);
                 }
             }
-            Many::List => {
-                let item = self.value(member, wire, reader, depth)?;
-                self.slot(place).push_item(item);
-            }
-            Many::Map if wire != BYTES => return Err(wrong_wire(wire, &member.name)),
-            Many::Map => {
-                let entry = self.entry(member, reader.bytes()?, depth)?;
-                match self.slot(place) {
-                    Slot::Map(entries) => entries.push(entry),
-                    slot => *slot = Slot::Map(vec![entry]),
-                }
+            None if items.is_empty() => {}
+            None => {
+                self.stacks.values.push(Value::Array(Arc::new(items)));
+                found.note(index, first);
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, member: &'static Member, bytes: &[u8], depth: usize) -> Result<(Str, Value), Fault> {
-        let (mut key, mut value) = (Str::default(), None);
+    /// Reads the entries of a map that stand together.
+    fn map(
+        &mut self,
+        member: &'static Member,
+        key: u32,
+        reader: &mut Reader<'_>,
+        (index, found): (usize, &mut Found),
+        depth: usize,
+    ) -> Result<(), Fault> {
+        let first = self.stacks.members.len();
+        self.entry(member, reader.bytes()?, depth)?;
+        while reader.key_follows(key) {
+            self.entry(member, reader.bytes()?, depth)?;
+        }
+        let entries = self.stacks.members.split_off(first);
+        let Some(place) = found.place(index) else {
+            found.note(index, self.stacks.values.len());
+            self.stacks.values.push(Value::Object(Map::from_entries(entries)));
+            return Ok(());
+        };
+        // Joined at once in the end: one by one would take a hostile message's square.
+        match self.scattered.iter_mut().rev().take_while(|(p, _)| *p >= found.first).find(|(p, _)| *p == place) {
+            Some((_, more)) => more.extend(entries),
+            None => self.scattered.push((place, entries)),
+        }
+        Ok(())
+    }
+
+    /// Reads an entry of a map and puts it on the stack of entries.
+    fn entry(&mut self, member: &'static Member, bytes: &[u8], depth: usize) -> Result<(), Fault> {
+        let first = self.stacks.values.len();
+        let mut key = Str::default();
         let mut reader = Reader::new(bytes, "");
         while let Some((number, wire)) = reader.key()? {
             match number {
                 1 if wire == BYTES => key = text(reader.bytes()?),
-                2 => value = Some(self.value(member, wire, &mut reader, depth)?),
+                2 => {
+                    self.stacks.values.truncate(first);
+                    self.value(member, wire, &mut reader, depth)?;
+                }
                 _ => reader.skip(wire)?,
             }
         }
+        let value = if self.stacks.values.len() > first { self.stacks.values.pop() } else { None };
         let value = match value {
             Some(value) => value,
             None if member.kind == Kind::Bytes => Value::from(""), // here Go has empty bytes, not none
             None => self.zero(member.kind, depth)?,
         };
-        Ok((key, value))
+        self.stacks.members.push((key, value));
+        Ok(())
     }
 
-    fn value(
-        &mut self,
-        member: &'static Member,
-        wire: u8,
-        reader: &mut Reader<'_>,
-        depth: usize,
-    ) -> Result<Value, Fault> {
+    /// Reads a value and puts it on the stack of values, where it is made in place: moving it costs more than reading.
+    fn value(&mut self, member: &'static Member, wire: u8, reader: &mut Reader<'_>, depth: usize) -> Result<(), Fault> {
         let kind = member.kind;
         if wire != kind.wire() {
             return Err(wrong_wire(wire, &member.name));
         }
-        Ok(match kind {
-            Kind::Bool => Value::Bool(reader.varint()? != 0),
-            Kind::Int32 => Value::from(reader.varint()? as i32), // as Go does: the low bits
-            Kind::Int => Value::Int(reader.varint()? as i64),
-            Kind::Double => double(f64::from_bits(reader.fixed64()?))?,
-            Kind::Text => Value::String(text(reader.bytes()?)),
-            Kind::Bytes => Value::from(STANDARD.encode(reader.bytes()?)),
-            Kind::Message(target) => match target.plan() {
-                Some(inner) => self.message(inner, reader.bytes()?, depth)?,
-                None => {
-                    reader.bytes()?;
-                    Value::object()
-                }
-            },
-            special => self.special(special, reader.bytes()?, depth)?,
-        })
+        match kind {
+            Kind::Bool => self.stacks.values.push(Value::Bool(reader.varint()? != 0)),
+            Kind::Int32 => self.stacks.values.push(Value::Int(i64::from(reader.varint()? as i32))), // as Go does: the low bits
+            Kind::Int => self.stacks.values.push(Value::Int(reader.varint()? as i64)),
+            Kind::Double => self.stacks.values.push(double(f64::from_bits(reader.fixed64()?))?),
+            Kind::Text => self.stacks.values.push(Value::String(text(reader.bytes()?))),
+            Kind::Bytes => self.stacks.values.push(Value::from(STANDARD.encode(reader.bytes()?))),
+            Kind::Message(target) => {
+                let bytes = reader.bytes()?;
+                let members = match target.plan() {
+                    Some(inner) => self.members(inner, bytes, 0, depth)?,
+                    None => Vec::new(),
+                };
+                self.stacks.values.push(Value::Object(Map::from_sorted(members)));
+            }
+            special => {
+                let value = self.special(special, reader.bytes()?, depth)?;
+                self.stacks.values.push(value);
+            }
+        }
+        Ok(())
     }
 
     /// Messages that JSON shows as something else than an object of their fields.
@@ -328,29 +380,6 @@ impl Decoder {
         })
     }
 
-    /// What JSON shows of a member; `None` if Go omits it.
-    fn shown(&mut self, member: &'static Member, slot: Slot, depth: usize) -> Result<Option<Value>, Fault> {
-        let value = match slot {
-            Slot::One(value) => value,
-            Slot::List(items) => Value::from(items),
-            Slot::Map(entries) => Value::Object(Map::from_entries(entries)),
-            Slot::Nothing if !member.keep => return Ok(None),
-            Slot::Nothing if member.pointer || member.many != Many::One => return Ok(Some(Value::Null)),
-            Slot::Nothing => self.zero(member.kind, depth)?,
-        };
-        if member.keep || (member.pointer && !value.is_null()) {
-            return Ok(Some(value));
-        }
-        let zero = match &value {
-            Value::Null | Value::Bool(false) | Value::Int(0) => true,
-            Value::Float(f) => *f == 0.0,
-            Value::String(s) => s.is_empty(),
-            Value::Object(members) => member.many == Many::One && members.is_empty(),
-            _ => false,
-        };
-        Ok((!zero).then_some(value))
-    }
-
     /// The JSON of Go's zero value.
     fn zero(&mut self, kind: Kind, depth: usize) -> Result<Value, Fault> {
         Ok(match kind {
@@ -369,100 +398,25 @@ impl Decoder {
     }
 }
 
+/// Whether Go omits a value that is not always shown.
+#[inline]
+fn is_omitted(value: &Value, pointer: bool) -> bool {
+    match value {
+        Value::Null => true,
+        _ if pointer => false,
+        Value::Bool(b) => !b,
+        Value::Int(i) => *i == 0,
+        Value::Float(f) => *f == 0.0,
+        Value::String(s) => s.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Array(_) => false,
+    }
+}
+
 fn wrong_wire(wire: u8, name: &str) -> Fault {
     let mut field = name.to_owned();
     if let Some(first) = field.get_mut(..1) {
         first.make_ascii_uppercase();
     }
     Box::new(ProtoError::WireType { wire, field })
-}
-
-/// Text; bytes that are not UTF-8 become U+FFFD, as they would in JSON.
-fn text(bytes: &[u8]) -> Str {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => json::mend_utf8(bytes).into(),
-    }
-}
-
-fn double(f: f64) -> Result<Value, Fault> {
-    if f.is_finite() {
-        Ok(Value::Float(f))
-    } else {
-        Err(Box::new(ProtoError::Value(format!("json: unsupported value: {f}"))))
-    }
-}
-
-fn time(bytes: &[u8], form: TimeForm) -> Result<Value, Fault> {
-    if bytes.is_empty() {
-        return Ok(Value::Null);
-    }
-    let (mut seconds, mut nanos) = (0, 0);
-    let mut reader = Reader::new(bytes, "Timestamp");
-    while let Some((number, wire)) = reader.key()? {
-        match (number, wire) {
-            (1, VARINT) => seconds = reader.varint()? as i64,
-            (2, VARINT) => nanos = reader.varint()? as i32,
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    if !(-62_167_219_200..=253_402_300_799).contains(&seconds) {
-        return Err(Box::new(ProtoError::Value("Time.MarshalJSON: year outside of range [0,9999]".into())));
-    }
-    let time = Timestamp::new(seconds, u32::try_from(nanos).unwrap_or(0));
-    Ok(if time == Timestamp::ZERO { Value::Null } else { Value::from(time.text(form)) })
-}
-
-fn duration(bytes: &[u8]) -> Result<Value, Fault> {
-    let mut nanos = 0;
-    let mut reader = Reader::new(bytes, "Duration");
-    while let Some((number, wire)) = reader.key()? {
-        match (number, wire) {
-            (1, VARINT) => nanos = reader.varint()? as i64,
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    Ok(Value::from(GoDuration { nanoseconds: nanos }.to_string()))
-}
-
-fn quantity(bytes: &[u8]) -> Result<Value, Fault> {
-    let mut found: &[u8] = b"";
-    let mut reader = Reader::new(bytes, "Quantity");
-    while let Some((number, wire)) = reader.key()? {
-        match (number, wire) {
-            (1, BYTES) => found = reader.bytes()?,
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    if found.is_empty() {
-        return Ok(Value::from("0"));
-    }
-    let text = text(found);
-    Ok(Value::String(Quantity::parse(&text).map_err(ProtoError::from)?.text()))
-}
-
-fn int_or_string(bytes: &[u8]) -> Result<Value, Fault> {
-    let (mut is_text, mut int, mut string) = (false, 0, Str::default());
-    let mut reader = Reader::new(bytes, "IntOrString");
-    while let Some((number, wire)) = reader.key()? {
-        match (number, wire) {
-            (1, VARINT) => is_text = reader.varint()? == 1,
-            (2, VARINT) => int = reader.varint()? as i32,
-            (3, BYTES) => string = text(reader.bytes()?),
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    Ok(if is_text { Value::String(string) } else { Value::from(int) })
-}
-
-fn strings(bytes: &[u8]) -> Result<Value, Fault> {
-    let mut items = Vec::new();
-    let mut reader = Reader::new(bytes, "");
-    while let Some((number, wire)) = reader.key()? {
-        match (number, wire) {
-            (1, BYTES) => items.push(Value::String(text(reader.bytes()?))),
-            (_, wire) => reader.skip(wire)?,
-        }
-    }
-    Ok(if items.is_empty() { Value::Null } else { Value::from(items) })
 }

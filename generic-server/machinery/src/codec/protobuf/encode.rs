@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::ProtoError;
 use super::envelope::wrap;
-use super::plan::{Field, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
+use super::plan::{Fields, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
 use super::wire::{BYTES, VARINT, key, put_bytes, put_message, put_varint};
 use crate::codec::json;
 
@@ -71,11 +71,11 @@ impl<'v> Encoder<'v> {
     fn fields(
         &mut self,
         plan: &'static Plan,
-        fields: &'static [Field],
+        fields: &'static Fields,
         first: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), ProtoError> {
-        for field in fields {
+        for field in &fields.list {
             match &field.holds {
                 Holds::Embedded(inner) => {
                     put_message(out, field.key, |out| self.fields(plan, inner, first, out))?;

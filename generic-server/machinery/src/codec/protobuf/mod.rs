@@ -8,6 +8,7 @@ mod encode;
 mod envelope;
 mod frame;
 mod plan;
+mod scalar;
 #[cfg(test)]
 mod tests;
 pub mod wire;

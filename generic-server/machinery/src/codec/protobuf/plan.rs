@@ -13,10 +13,44 @@ use crate::schema::{IntFormat, Object, ProtoField, Schema, Shape, ShortForm, Str
 pub(super) struct Plan {
     /// The Go type's name.
     pub(super) message: &'static str,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Fields,
     pub(super) members: Vec<Member>,
-    /// The members that JSON shows even when they are zero.
-    pub(super) kept: Vec<usize>,
+    /// The members that JSON shows even when they are zero: a bit each, by index.
+    pub(super) kept: u64,
+}
+
+/// No message has more members; a bit stands for each.
+pub(super) const MAX_MEMBERS: usize = u64::BITS as usize;
+
+/// The fields of a message, in the order of their numbers.
+pub(super) struct Fields {
+    pub(super) list: Vec<Field>,
+    /// Where in the list a number is, from 0 on; [`NOWHERE`] if it is nobody's.
+    by_number: Vec<u8>,
+}
+
+const NOWHERE: u8 = u8::MAX;
+
+impl Fields {
+    fn new(mut list: Vec<Field>) -> Self {
+        list.sort_by_key(|f| f.number);
+        let small = list.iter().enumerate().filter(|(_, f)| f.number < 128);
+        let mut by_number = Vec::new();
+        for (i, field) in small {
+            by_number.resize(field.number as usize, NOWHERE);
+            by_number.push(u8::try_from(i).expect("less than 128 numbers"));
+        }
+        Fields { list, by_number }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, number: u32) -> Option<&Field> {
+        match self.by_number.get(number as usize) {
+            Some(&NOWHERE) => None,
+            Some(&i) => Some(&self.list[usize::from(i)]),
+            None => self.list.binary_search_by_key(&number, |f| f.number).ok().map(|i| &self.list[i]),
+        }
+    }
 }
 
 /// A member of the JSON object; sorted by name.
@@ -28,6 +62,16 @@ pub(super) struct Member {
     pub(super) pointer: bool,
     /// Written in JSON even when it is zero.
     pub(super) keep: bool,
+}
+
+impl Member {
+    /// Whether a single zero byte in the message (0, false, an empty text) is nothing in JSON.
+    #[inline]
+    pub(super) fn omits_zero(&self) -> bool {
+        !self.keep
+            && !self.pointer
+            && matches!(self.kind, Kind::Text | Kind::Bytes | Kind::Bool | Kind::Int32 | Kind::Int)
+    }
 }
 
 /// A field of the message; sorted by number.
@@ -42,7 +86,7 @@ pub(super) enum Holds {
     /// The member at this index.
     Member(usize),
     /// A message whose fields are members of the same object.
-    Embedded(Vec<Field>),
+    Embedded(Fields),
 }
 
 /// How many values a field has.
@@ -188,7 +232,7 @@ fn make_bare(message: &'static builtin::Message) -> Plan {
         };
         let Some(kind) = bare_kind(type_name, message.name) else { continue };
         let keep = many == Many::List || matches!(kind, Kind::Message(_));
-        members.push(Member { name: name.clone(), kind, many, pointer: false, keep });
+        members.push(Member { name: lasting(name), kind, many, pointer: false, keep });
         fields.push(Named { number: proto.number, holds: Ok((name.clone(), kind, many)) });
     }
     finish(message.name.rsplit('.').next().unwrap_or_default(), fields, members)
@@ -215,8 +259,14 @@ fn bare_kind(type_name: &str, message: &str) -> Option<Kind> {
 
 fn finish(message: &'static str, fields: Vec<Named>, mut members: Vec<Member>) -> Plan {
     members.sort_by(|a, b| a.name.cmp(&b.name));
-    let kept = members.iter().enumerate().filter(|(_, m)| m.keep).map(|(i, _)| i).collect();
+    assert!(members.len() <= MAX_MEMBERS, "{message} has more members than bits");
+    let kept = members.iter().enumerate().filter(|(_, m)| m.keep).map(|(i, _)| 1 << i).sum();
     Plan { message, fields: number(fields, &members), members, kept }
+}
+
+/// The name as one that every object can have without counting its users: plans last as long as the process.
+fn lasting(name: &Str) -> Str {
+    if name.is_heap_allocated() { Str::new_static(Box::leak(Box::from(name.as_str()))) } else { name.clone() }
 }
 
 /// The full name of a type that `message` names; it may leave out its own package.
@@ -259,12 +309,12 @@ fn collect(message: &Object, object: &Object, members: &mut Vec<Member>) -> Vec<
 fn named(name: &Str, proto: &ProtoField, package: &str, object: &Object, members: &mut Vec<Member>) -> Option<Named> {
     let field = object.field(name)?;
     let (kind, many) = kind_of(&field.schema, &proto.type_name, package)?;
-    members.push(Member { name: name.clone(), kind, many, pointer: field.pointer, keep: field.keep });
+    members.push(Member { name: lasting(name), kind, many, pointer: field.pointer, keep: field.keep });
     Some(Named { number: proto.number, holds: Ok((name.clone(), kind, many)) })
 }
 
-fn number(named: Vec<Named>, members: &[Member]) -> Vec<Field> {
-    let mut fields: Vec<Field> = named
+fn number(named: Vec<Named>, members: &[Member]) -> Fields {
+    let fields = named
         .into_iter()
         .map(|n| match n.holds {
             Ok((name, kind, many)) => {
@@ -279,8 +329,7 @@ fn number(named: Vec<Named>, members: &[Member]) -> Vec<Field> {
             },
         })
         .collect();
-    fields.sort_by_key(|f| f.number);
-    fields
+    Fields::new(fields)
 }
 
 /// `type_name` as the .proto has it, `message` the full name of the message that has the field.
@@ -327,8 +376,9 @@ mod tests {
 
     #[test]
     fn every_numbered_member_is_planned() {
-        fn leaves(fields: &[Field]) -> usize {
+        fn leaves(fields: &Fields) -> usize {
             fields
+                .list
                 .iter()
                 .map(|f| match &f.holds {
                     Holds::Member(_) => 1,
@@ -346,7 +396,11 @@ mod tests {
             let others = object.fields.iter().filter(|f| f.proto.is_none() && !type_meta(&f.name)).count();
             assert_eq!(plan.members.len(), leaves(&plan.fields), "{}", builtin::name(id));
             assert!(plan.members.is_sorted_by(|a, b| a.name < b.name), "{}", builtin::name(id));
-            assert!(plan.fields.is_sorted_by(|a, b| a.number < b.number), "{}", builtin::name(id));
+            assert!(plan.fields.list.is_sorted_by(|a, b| a.number < b.number), "{}", builtin::name(id));
+            for number in 0..2000 {
+                let listed = plan.fields.list.iter().find(|f| f.number == number);
+                assert_eq!(plan.fields.find(number).map(|f| f.key), listed.map(|f| f.key), "{}", builtin::name(id));
+            }
             assert_eq!(plan.members.len(), numbered + others, "{}", builtin::name(id));
         }
         assert!(planned > 400, "{planned}");

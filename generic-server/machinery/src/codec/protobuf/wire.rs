@@ -30,21 +30,52 @@ impl<'a> Reader<'a> {
     }
 
     /// The next field's number and wire type; `None` at the end.
-    #[inline]
+    #[inline(always)] // so that the parts stay in registers: this is the hottest loop of all reading
     pub(super) fn key(&mut self) -> Result<Option<(u32, u8)>, Fault> {
+        let key = self.packed_key()?;
+        Ok(if key == 0 { None } else { Some(((key >> 3) as u32, (key & 7) as u8)) })
+    }
+
+    /// Number and wire type as one number; 0 at the end.
+    #[inline]
+    fn packed_key(&mut self) -> Result<u64, Fault> {
         if self.bytes.is_empty() {
-            return Ok(None);
+            return Ok(0);
         }
         let key = self.varint()?;
         let wire = (key & 7) as u8;
-        let number = (key >> 3) as i32;
-        if wire == END_GROUP {
-            return Err(Box::new(ProtoError::EndGroup(self.message)));
+        let number = (key >> 3) as i32; // as Go does: the low bits
+        if wire == END_GROUP || number <= 0 {
+            return Err(self.no_field(number, wire));
         }
-        match u32::try_from(number) {
-            Ok(number @ 1..) => Ok(Some((number, wire))),
-            _ => Err(Box::new(ProtoError::Tag { message: self.message, tag: number, wire })),
+        Ok((number as u64) << 3 | u64::from(wire))
+    }
+
+    #[cold]
+    fn no_field(&self, tag: i32, wire: u8) -> Fault {
+        Box::new(match wire {
+            END_GROUP => ProtoError::EndGroup(self.message),
+            wire => ProtoError::Tag { message: self.message, tag, wire },
+        })
+    }
+
+    /// Whether a zero comes next, as a varint or a length; it is passed then.
+    #[inline]
+    pub(super) fn zero_follows(&mut self) -> bool {
+        let [0, rest @ ..] = self.bytes else { return false };
+        self.bytes = rest;
+        true
+    }
+
+    /// Whether this key comes next; it is passed then.
+    #[inline]
+    pub(super) fn key_follows(&mut self, key: u32) -> bool {
+        let mut ahead = *self;
+        let follows = !ahead.is_empty() && ahead.varint().is_ok_and(|next| next == u64::from(key));
+        if follows {
+            *self = ahead;
         }
+        follows
     }
 
     #[inline]
