@@ -1,4 +1,4 @@
-//! The embedded store's speed: durable creates by one and by 32 callers, and reads.
+//! The embedded store's speed: durable creates by one and by 32 callers, beside what the disk needs for a sync; and reads.
 //!
 //! `cargo bench -p storage --bench embedded`; the folder is made under `TMPDIR`, which should be on the disk in question.
 #![allow(missing_docs, reason = "criterion's macros make public items")]
@@ -6,6 +6,7 @@
 
 use std::{
     hint::black_box,
+    os::unix::fs::FileExt,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -87,6 +88,23 @@ fn creates(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// What a durable write costs at least: four KiB in a file that has them already, and a sync.
+fn syncs(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let file =
+        std::fs::File::options().read(true).write(true).create_new(true).open(folder.path().join("file")).unwrap();
+    file.write_all_at(&[0; 64 * 4096], 0).unwrap();
+    file.sync_all().unwrap();
+    let mut at = 0;
+    criterion.bench_function("write and sync 4 KiB", |bencher| {
+        bencher.iter(|| {
+            at = (at + 4096) % (64 * 4096);
+            file.write_all_at(&[1; 4096], at).unwrap();
+            file.sync_data().unwrap();
+        });
+    });
+}
+
 fn reads(criterion: &mut Criterion) {
     let load = Load::new();
     load.create(32, 10_000);
@@ -124,5 +142,5 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-criterion_group!(benches, creates, reads);
+criterion_group!(benches, syncs, creates, reads);
 criterion_main!(benches);

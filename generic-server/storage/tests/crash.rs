@@ -29,7 +29,9 @@ fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Embedded::open(Path::new(&folder), Options::default()).unwrap();
+        // Kills find the database being written as often as the journal.
+        let options = Options { checkpoint_after: Duration::from_millis(20), ..Options::default() };
+        let store = Embedded::open(Path::new(&folder), options).unwrap();
         say("open");
         let callers: Vec<_> = (0..CALLERS).map(|caller| tokio::spawn(load(store.clone(), caller))).collect();
         for caller in callers {

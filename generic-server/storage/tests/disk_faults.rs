@@ -82,13 +82,24 @@ fn values(model: &BTreeMap<String, (Revision, Bytes)>) -> BTreeMap<String, Bytes
     model.iter().map(|(key, (_, value))| (key.clone(), value.clone())).collect()
 }
 
+/// Which keys have values of which length and first byte.
+fn brief(values: &BTreeMap<String, Bytes>) -> Vec<(&str, usize, Option<u8>)> {
+    values.iter().map(|(key, value)| (key.as_str(), value.len(), value.first().copied())).collect()
+}
+
 async fn check(store: &Embedded, model: &BTreeMap<String, (Revision, Bytes)>) {
-    assert_eq!(all(store).await.unwrap(), values(model));
+    let (found, expect) = (all(store).await.unwrap(), values(model));
+    assert!(found == expect, "found {:?}, not {:?}", brief(&found), brief(&expect));
 }
 
 /// How many random cases: more with `SOAK` in the environment (`make soak`).
 fn cases() -> u32 {
     if std::env::var_os("SOAK").is_some() { 480 } else { 24 }
+}
+
+/// The database gets what was written at once, in the midst of other writes, or when it must.
+fn checkpoints() -> impl Strategy<Value = Duration> {
+    prop::sample::select(vec![0, 2, 5000]).prop_map(Duration::from_millis)
 }
 
 proptest! {
@@ -98,19 +109,23 @@ proptest! {
     fn failed_and_torn_writes_lose_nothing_that_was_answered(
         faults in prop::collection::vec((1u32..60, 0u32..8, prop::sample::select(vec![5, 28])), 1..4),
         writes in prop::collection::vec((0u8..12, 1usize..9000), 5..25),
+        // With large values the journal's segments change often.
+        larger in prop::sample::select(vec![1, 1, 1, 80]),
+        checkpoint_after in checkpoints(),
     ) {
         runtime().block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { backend: faulty(&plan), ..Options::default() };
+            let options = Options { backend: faulty(&plan), checkpoint_after, ..Options::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             for (fail_in, more, error) in faults {
                 *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), more, error: Some(error), ..Plan::default() };
                 for (key, size) in &writes {
-                    if !write(&store, &mut model, *key, *size).await {
+                    let size = size * larger;
+                    if !write(&store, &mut model, *key, size).await {
                         // It says so, and recovers by itself.
-                        learn(&store, &mut model, *key, *size).await;
+                        learn(&store, &mut model, *key, size).await;
                         check(&store, &model).await;
                     }
                 }
@@ -128,24 +143,26 @@ proptest! {
     fn lost_power_loses_nothing_that_was_answered(
         writes in prop::collection::vec((0u8..20, 1usize..20_000), 1..40),
         kept in prop::collection::vec(any::<bool>(), 64),
+        larger in prop::sample::select(vec![1, 1, 1, 40]),
         fail_in in 0u32..200,
+        checkpoint_after in checkpoints(),
     ) {
         runtime().block_on(async {
             let folder = tempfile::tempdir().unwrap();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { backend: faulty(&plan), ..Options::default() };
+            let options = Options { backend: faulty(&plan), checkpoint_after, ..Options::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), die: true, ..Plan::default() };
             let mut unanswered = None;
             for (key, size) in writes {
-                if !write(&store, &mut model, key, size).await {
+                if !write(&store, &mut model, key, size * larger).await {
                     unanswered = Some(format!("/k/{key}"));
                     break;
                 }
             }
             let mut kept = kept.into_iter().cycle();
-            power_loss(&plan, &folder.path().join("store.redb"), || kept.next().unwrap());
+            power_loss(&plan, || kept.next().unwrap());
             store.close().await;
             *plan.lock().unwrap() = Plan::default();
             let store = Embedded::open(folder.path(), options).unwrap();
@@ -155,7 +172,7 @@ proptest! {
                 found.remove(&key);
                 expect.remove(&key);
             }
-            assert_eq!(found, expect);
+            assert!(found == expect, "found {:?}, not {:?}", brief(&found), brief(&expect));
             store.close().await;
         });
     }
@@ -182,7 +199,9 @@ async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
     for page in 0..database.len() / 4096 {
         for at in [8, 700, 3000] {
             let bad = tempfile::tempdir_in(folder.path()).unwrap();
-            fs::copy(good.join("FORMAT"), bad.path().join("FORMAT")).unwrap();
+            for file in ["FORMAT", "store.journal.0", "store.journal.1"] {
+                fs::copy(good.join(file), bad.path().join(file)).unwrap();
+            }
             fs::write(bad.path().join("store.redb"), &database).unwrap();
             let file = OpenOptions::new().write(true).open(bad.path().join("store.redb")).unwrap();
             let garbage: Vec<u8> = database[page * 4096 + at..][..64].iter().map(|byte| byte ^ 0x55).collect();
@@ -203,6 +222,143 @@ async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
         }
     }
     assert!(named > 50, "damage names its place: {named}");
+}
+
+/// A folder as a crash leaves it: the files of a store that is open, with so many keys in its journal alone.
+async fn crashed(dir: &Path, keys: usize) {
+    let running = dir.join("running");
+    let store = Embedded::open(&running, Options::default()).unwrap();
+    for n in 0..keys {
+        create(&*store, &format!("/k/{n:04}"), &"v".repeat(10 + n * 997 % 9000)).await;
+    }
+    let left = dir.join("left");
+    fs::create_dir(&left).unwrap();
+    for file in FILES {
+        fs::copy(running.join(file), left.join(file)).unwrap();
+    }
+    store.close().await;
+}
+
+/// All files of a store.
+const FILES: [&str; 4] = ["FORMAT", "store.redb", "store.journal.0", "store.journal.1"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_of_the_journal_is_refused_and_named_unless_it_is_the_last_write() {
+    let folder = tempfile::tempdir().unwrap();
+    crashed(folder.path(), 40).await;
+    let (left, bad) = (folder.path().join("left"), folder.path().join("bad"));
+    let journal = fs::read(left.join("store.journal.0")).unwrap();
+    // Its first frames end where nothing but zeros follows.
+    let end = journal.chunks(4096).position(|block| block.iter().all(|byte| *byte == 0)).unwrap();
+    assert!(end > 40, "frames of one block and of several: {end}");
+    let (mut harmless, mut refused) = (0, 0);
+    for block in 0..end + 3 {
+        for at in [0, 5, 20, 40, 90, 2000, 4000] {
+            let _ = fs::remove_dir_all(&bad);
+            fs::create_dir(&bad).unwrap();
+            for file in FILES {
+                fs::copy(left.join(file), bad.join(file)).unwrap();
+            }
+            let file = OpenOptions::new().write(true).open(bad.join("store.journal.0")).unwrap();
+            let place = block * 4096 + at;
+            file.write_all_at(&[journal[place] ^ 0x55], place as u64).unwrap();
+            match Embedded::open(&bad, Options::default()) {
+                Ok(store) => {
+                    // What fills a block up, or the last frame, which may have been written when the power went.
+                    let found = all(&store).await.unwrap().len();
+                    assert!(found == 40 || (found == 39 && block + 4 > end), "block {block}, byte {at}: {found}");
+                    harmless += 1;
+                    store.close().await;
+                }
+                Err(Error::Corrupt(message)) => {
+                    assert!(message.contains("store.journal.0: the frame at byte "), "{message}");
+                    refused += 1;
+                }
+                Err(error) => panic!("block {block}, byte {at}: {error}"),
+            }
+        }
+    }
+    assert!(refused > 100 && harmless > 20, "{refused} refused, {harmless} harmless");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_or_cut_journal_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    crashed(folder.path(), 5).await;
+    let left = folder.path().join("left");
+    for name in ["store.journal.0", "store.journal.1"] {
+        let good = fs::read(left.join(name)).unwrap();
+        let refused = |bytes: Option<&[u8]>| {
+            fs::remove_file(left.join(name)).unwrap_or(());
+            if let Some(bytes) = bytes {
+                fs::write(left.join(name), bytes).unwrap();
+            }
+            match Embedded::open(&left, Options::default()) {
+                Err(Error::Corrupt(message)) => assert!(message.contains(name), "{message}"),
+                other => panic!("{:?}", other.map(drop)),
+            }
+        };
+        refused(None);
+        refused(Some(b""));
+        refused(Some(&good[..good.len() / 2]));
+        fs::write(left.join(name), good).unwrap();
+    }
+    // A database from before, beside a journal that goes on elsewhere.
+    let store = Embedded::open(&left, Options::default()).unwrap();
+    assert_eq!(all(&store).await.unwrap().len(), 5);
+    store.close().await;
+    let before = fs::read(left.join("store.redb")).unwrap();
+    let store = Embedded::open(&left, Options::default()).unwrap();
+    for n in 0..3 {
+        create(&*store, &format!("/later/{n}"), "v").await;
+        store.snapshot(folder.path().join("snapshot")).await.unwrap();
+    }
+    store.close().await;
+    let store = Embedded::open(&left, Options::default()).unwrap();
+    for n in 3..6 {
+        create(&*store, &format!("/later/{n}"), "v").await;
+    }
+    store.close().await;
+    fs::write(left.join("store.redb"), before).unwrap();
+    match Embedded::open(&left, Options::default()) {
+        Err(Error::Corrupt(message)) => assert!(message.contains("store.journal."), "{message}"),
+        other => panic!("{:?}", other.map(drop)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_the_first_format_gets_a_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let expect = filled(folder.path(), 50).await;
+    let revision = {
+        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let revision = store.revision().await.unwrap();
+        store.close().await;
+        revision
+    };
+    // As the first version left it.
+    let format = folder.path().join("FORMAT");
+    let text = fs::read_to_string(&format).unwrap();
+    fs::write(&format, text.replace('2', "1")).unwrap();
+    for name in ["store.journal.0", "store.journal.1"] {
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    let database = redb::Database::open(folder.path().join("store.redb")).unwrap();
+    let write = database.begin_write().unwrap();
+    {
+        let mut state = write.open_table(redb::TableDefinition::<&str, u64>::new("state")).unwrap();
+        state.insert("format", 1).unwrap();
+        state.remove("applied").unwrap();
+        state.remove("journal").unwrap();
+    }
+    write.commit().unwrap();
+    drop(database);
+    for _ in 0..2 {
+        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        assert_eq!((all(&store).await.unwrap(), store.revision().await.unwrap()), (expect.clone(), revision));
+        store.close().await;
+    }
+    assert_eq!(fs::read_to_string(&format).unwrap(), text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,9 +394,9 @@ async fn newer_formats_are_refused() {
     filled(folder.path(), 5).await;
     let format = folder.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace('1', "2")).unwrap();
+    fs::write(&format, text.replace('2', "3")).unwrap();
     let open = || Embedded::open(folder.path(), Options::default()).map(drop);
-    assert!(matches!(open(), Err(Error::NewerFormat { found: 2, supported: 1 })));
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 3, supported: 2 })));
     fs::write(&format, "gibberish").unwrap();
     assert!(matches!(open(), Err(Error::Corrupt(_))));
     fs::write(&format, text).unwrap();
@@ -250,7 +406,7 @@ async fn newer_formats_are_refused() {
     write.open_table(state).unwrap().insert("format", 7).unwrap();
     write.commit().unwrap();
     drop(database);
-    assert!(matches!(open(), Err(Error::NewerFormat { found: 7, supported: 1 })));
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 7, supported: 2 })));
 }
 
 /// A small file system of its own, gone at the end.
@@ -315,7 +471,7 @@ async fn a_disk_that_fills_up_unforeseen_costs_no_answered_write() {
     let options = Options { backend: faulty(&plan), ..Options::default() };
     let store = Embedded::open(folder.path(), options).unwrap();
     let one = create(&*store, "/a", "1").await;
-    *plan.lock().unwrap() = Plan { fail_in: Some(2), error: Some(28), ..Plan::default() };
+    *plan.lock().unwrap() = Plan { fail_in: Some(0), error: Some(28), ..Plan::default() };
     let refused = store.put("/b", Bytes::from_static(b"1"), Expect::Absent, None).await;
     assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
     assert_eq!(store.get("/a").await.unwrap().0.unwrap().mod_revision, one);

@@ -1,7 +1,7 @@
 //! The embedded store against the plain one in memory: the same operations, the same answers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -70,6 +70,7 @@ fn brief(event: &Event, oldest: Revision) -> (Revision, String, Option<Bytes>, O
 struct Pair {
     model: Arc<Memory>,
     store: Arc<Embedded>,
+    options: Options,
     folder: tempfile::TempDir,
     watches: Vec<[(Arc<Recorder>, Watch); 2]>,
     oldest: Revision,
@@ -116,7 +117,7 @@ impl Pair {
                 self.compare_watches();
                 self.watches.clear();
                 self.store.close().await;
-                self.store = Embedded::open(self.folder.path(), Options::default()).unwrap();
+                self.store = Embedded::open(self.folder.path(), self.options.clone()).unwrap();
             }
         }
         assert_eq!(self.store.delivered_revision(), self.model.delivered_revision());
@@ -161,12 +162,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn the_embedded_store_answers_as_the_model_does(ops in prop::collection::vec(op(), 1..80)) {
+    fn the_embedded_store_answers_as_the_model_does(
+        ops in prop::collection::vec(op(), 1..80),
+        checkpoint_after in prop::sample::select(vec![0, 1, 5000]).prop_map(Duration::from_millis),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let folder = tempfile::tempdir().unwrap();
-            let store = Embedded::open(folder.path(), Options::default()).unwrap();
-            let mut pair = Pair { model: Memory::new(), store, folder, watches: Vec::new(), oldest: 1 };
+            let options = Options { checkpoint_after, ..Options::default() };
+            let store = Embedded::open(folder.path(), options.clone()).unwrap();
+            let mut pair = Pair { model: Memory::new(), store, options, folder, watches: Vec::new(), oldest: 1 };
             for op in ops {
                 pair.act(op).await;
             }

@@ -139,7 +139,7 @@ async fn a_store_of_ten_thousand_keys_opens_quickly_even_after_a_crash() {
     // What a crash leaves: the files as they are now, not closed.
     let crashed = folder.path().join("crashed");
     std::fs::create_dir(&crashed).unwrap();
-    for file in ["FORMAT", "store.redb"] {
+    for file in ["FORMAT", "store.redb", "store.journal.0", "store.journal.1"] {
         std::fs::copy(folder.path().join("data").join(file), crashed.join(file)).unwrap();
     }
     store.close().await;

@@ -1,19 +1,17 @@
-//! One batch of writes: what each does, decided in order, and its one transaction.
+//! One batch of writes: what each does, decided in order, and what watches are told of it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use redb::{Database, Durability, Table, WriteTransaction};
 use tokio::sync::oneshot;
 
 use super::{
-    disk::failed,
-    folder::in_table,
-    format::{LOG, Lifetime, Record, STATE, SUM, VALUES, encode_value},
+    format::Lifetime,
     index::{Found, Index},
-    read::Values,
+    pending::Entry,
+    read::Past,
 };
-use crate::{Error, Event, Expect, KeyValue, Revision};
+use crate::{Error, Event, Expect, Revision};
 
 /// A write as its caller asks for it.
 pub(crate) struct Write {
@@ -33,13 +31,7 @@ pub(crate) enum Change {
 /// A write that is going to happen.
 pub(crate) struct Planned {
     pub(crate) revision: Revision,
-    pub(crate) key: Arc<str>,
-    /// The value and its checksum; `None`: a delete.
-    value: Option<(Bytes, u32)>,
-    create_revision: Revision,
-    /// The revision that it replaces, 0 if none.
-    previous: Revision,
-    lifetime: Option<Lifetime>,
+    pub(crate) entry: Entry,
     /// `None`: nobody asked, the key expires.
     pub(crate) answer: Option<oneshot::Sender<Result<Revision, Error>>>,
 }
@@ -55,36 +47,9 @@ pub(crate) struct Refused {
 pub(crate) struct Batch {
     pub(crate) planned: Vec<Planned>,
     pub(crate) refused: Vec<Refused>,
-    /// Revisions to be dropped from the tables.
-    pub(crate) dropped: Vec<Revision>,
-    /// Numbers to be set in the state table.
-    pub(crate) state: Vec<(&'static str, u64)>,
-    /// The events of the writes, once they are stored.
-    pub(crate) events: Vec<Event>,
-    /// Bytes of records and values that were dropped, once it is stored.
-    pub(crate) freed: u64,
-}
-
-impl Planned {
-    /// The record in the log.
-    pub(crate) fn record(&self) -> Record<'_> {
-        Record {
-            key: &self.key,
-            delete: self.value.is_none(),
-            create_revision: self.create_revision,
-            previous: self.previous,
-            value_len: self.value.as_ref().map_or(0, |(value, _)| value.len() as u32),
-            lifetime: self.lifetime,
-        }
-    }
 }
 
 impl Batch {
-    /// Whether there is nothing to store.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.planned.is_empty() && self.dropped.is_empty() && self.state.is_empty()
-    }
-
     /// Decides writes in the order they came, each seeing what those before it do.
     pub(crate) fn decide(&mut self, index: &Index, now: u64, expired: &[Found], writes: Vec<Write>) {
         let mut revision = index.revision;
@@ -93,15 +58,9 @@ impl Batch {
         for found in expired {
             revision += 1;
             seen.insert(found.key.clone(), None);
-            self.planned.push(Planned {
-                revision,
-                key: found.key.clone(),
-                value: None,
-                create_revision: found.create_revision,
-                previous: found.revision,
-                lifetime: None,
-                answer: None,
-            });
+            let (key, create_revision, previous) = (found.key.clone(), found.create_revision, found.revision);
+            let entry = Entry { key, value: None, create_revision, previous, lifetime: None };
+            self.planned.push(Planned { revision, entry, answer: None });
         }
         for Write { key, change, answer } in writes {
             let current = seen.get(&key).cloned().unwrap_or_else(|| index.latest(&key));
@@ -130,83 +89,24 @@ impl Batch {
             let lifetime =
                 ttl.map(|ttl| Lifetime { written: now, ttl: ttl.as_millis().try_into().unwrap_or(u64::MAX) });
             let value = put.map(|(value, sum, _)| (value, sum));
-            let answer = Some(answer);
-            self.planned.push(Planned { revision, key, value, create_revision, previous, lifetime, answer });
+            let entry = Entry { key, value, create_revision, previous, lifetime };
+            self.planned.push(Planned { revision, entry, answer: Some(answer) });
         }
     }
 
-    /// Stores the batch in one transaction, and gathers its events. With `durable` it is on the disk when this returns.
-    pub(crate) fn store(&mut self, database: &Database, durable: bool) -> Result<(), Error> {
-        self.events.clear();
-        self.freed = 0;
-        let mut write = database.begin_write().map_err(failed)?;
-        // So that opening the store after a crash needs no walk through the file.
-        write.set_quick_repair(true);
-        if !durable {
-            write.set_durability(Durability::None).map_err(failed)?;
-        }
-        self.fill(&write)?;
-        write.commit().map_err(failed)
-    }
-
-    fn fill(&mut self, write: &WriteTransaction) -> Result<(), Error> {
-        if !self.state.is_empty() {
-            let mut state = write.open_table(STATE).map_err(failed)?;
-            for (name, value) in &self.state {
-                state.insert(*name, value).map_err(|error| in_table("state", error))?;
-            }
-        }
-        if self.planned.is_empty() && self.dropped.is_empty() {
-            return Ok(());
-        }
-        let mut log = write.open_table(LOG).map_err(failed)?;
-        let mut values = Values(write.open_table(VALUES).map_err(failed)?);
-        let mut bytes = Vec::with_capacity(256);
-        for planned in &self.planned {
-            planned.record().encode(planned.revision, &mut bytes);
-            log.insert(planned.revision, &*bytes).map_err(|error| in_table("log", error))?;
-            if let Some((value, sum)) = &planned.value {
-                insert_value(&mut values.0, planned.revision, value, *sum)?;
-            }
-            self.events.push(planned.event(&values));
-        }
-        for revision in &self.dropped {
-            if let Some(record) = log.remove(revision).map_err(|error| in_table("log", error))? {
-                self.freed += record.value().len() as u64;
-            }
-            if let Some(value) = values.0.remove(revision).map_err(|error| in_table("values", error))? {
-                self.freed += value.value().len() as u64;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn insert_value(
-    values: &mut Table<'_, u64, &'static [u8]>,
-    revision: Revision,
-    value: &[u8],
-    sum: u32,
-) -> Result<(), Error> {
-    let told = |error| in_table("values", error);
-    let mut room = values.insert_reserve(revision, value.len() + SUM).map_err(told)?;
-    encode_value(revision, value, sum, room.as_mut());
-    Ok(())
-}
-
-impl Planned {
-    fn event(&self, values: &Values<Table<'_, u64, &'static [u8]>>) -> Event {
-        let previous: Result<Option<KeyValue>, Error> = values.previous(&self.key, self.previous, self.create_revision);
-        Event {
-            revision: self.revision,
-            key: self.key.clone(),
-            value: self.value.as_ref().map(|(value, _)| value.clone()),
+    /// What the writes that happen mean to watches.
+    pub(crate) fn events(&self, past: &mut Past<'_>) -> Vec<Event> {
+        let event = |planned: &Planned| {
+            let entry = &planned.entry;
             // A damaged value can be overwritten and deleted.
-            previous: previous.unwrap_or_else(|error| {
-                tracing::error!(%error, key = %self.key, "the value that a write replaces cannot be read");
+            let previous = past.previous(entry).unwrap_or_else(|error| {
+                tracing::error!(%error, key = %entry.key, "the value that a write replaces cannot be read");
                 None
-            }),
-            create_revision: self.create_revision,
-        }
+            });
+            let (key, create_revision) = (entry.key.clone(), entry.create_revision);
+            let value = entry.value.as_ref().map(|(value, _)| value.clone());
+            Event { revision: planned.revision, key, value, previous, create_revision }
+        };
+        self.planned.iter().map(event).collect()
     }
 }

@@ -9,9 +9,12 @@ use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, Readab
 
 use super::{
     Shared,
-    disk::{Disk, failed, io_failed, open_database, sound},
-    folder::{COPY, DATABASE, Folder, create_database, in_table, load, sync_folder},
-    format::{LOG, Record, STATE, VALUES, decode_value},
+    checkpoint::Checkpoint,
+    disk::{Disk, OpenBackend, failed, io_failed, open_database, sound},
+    folder::{COPY, DATABASE, Folder, create_database, in_table, load, read_state, sync_folder},
+    format::{LOG, Record, STATE, STATE_JOURNAL, VALUES, decode_value},
+    pending::Entries,
+    read::View,
     room,
     writer::{Request, Writer},
 };
@@ -39,8 +42,7 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let _ = fs::remove_file(&partial);
-    let read = shared.begin_read()?;
-    let upto = copy_all(&read, &partial)?;
+    let upto = write_snapshot(&shared.view()?, &partial)?;
     fs::rename(&partial, file).map_err(tell)?;
     sync_folder(file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(tell)?;
     Ok(upto)
@@ -58,10 +60,10 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
     }
     let database = open_snapshot(snapshot)?;
     let (copy, revision) = (dir.join(COPY), load(&database)?.index.revision);
-    copy_all(&database.begin_read().map_err(failed)?, &copy)?;
+    write_snapshot(&View::of(database.begin_read().map_err(failed)?), &copy)?;
     folder.put_in_place(&copy)?;
     // Checks it, and marks the folder.
-    drop(folder.open(&open, 0)?);
+    folder.open(&open, 0)?;
     Ok(revision)
 }
 
@@ -75,10 +77,26 @@ pub(crate) fn open_snapshot(file: &Path) -> Result<ReadOnlyDatabase, Error> {
     })
 }
 
-fn copy_all(read: &ReadTransaction, path: &Path) -> Result<Revision, Error> {
+/// Writes all that a view has into a new database, which has no journal. Returns its revision.
+fn write_snapshot(view: &View, path: &Path) -> Result<Revision, Error> {
     let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
+    copy_all(&view.read, path, &open)?;
+    let state = read_state(&view.read)?;
+    let copy = open_database(path, &open, 4 << 20)?;
+    let entries: Entries = view.pending.after(0).map(|(revision, entry)| (revision, entry.clone())).collect();
+    let upto = entries.get_max().map_or(state.applied, |(last, _)| *last);
+    Checkpoint { entries, dropped: Vec::new(), upto, oldest: state.oldest, floor: state.floor }.store(&copy)?;
+    let write = copy.begin_write().map_err(failed)?;
+    write.open_table(STATE).map_err(failed)?.remove(STATE_JOURNAL).map_err(failed)?;
+    write.commit().map_err(failed)?;
+    copy.close().map_err(failed)?;
+    Ok(upto)
+}
+
+/// Copies a database into a new file. Returns the newest revision in its log.
+fn copy_all(read: &ReadTransaction, path: &Path, open: &OpenBackend) -> Result<Revision, Error> {
     let _ = fs::remove_file(path);
-    let copy = create_database(path, &open, 4 << 20)?;
+    let copy = create_database(path, open, 4 << 20)?;
     copy_state(read, &copy)?;
     let upto = copy_after(read, &copy, 0)?;
     copy.close().map_err(failed)?;
@@ -130,22 +148,49 @@ fn copy_after(read: &ReadTransaction, copy: &Database, after: Revision) -> Resul
     Ok(upto)
 }
 
-/// Makes a copy that is only a little behind.
+/// Makes a copy of the database that is only a little behind.
 fn copy_closely(shared: &Shared) -> Result<Copied, Error> {
     let path = shared.folder.dir.join(COPY);
-    let mut upto = copy_all(&shared.begin_read()?, &path)?;
-    while shared.delivered() > upto + CLOSE {
+    let mut upto = copy_all(&shared.begin_read()?, &path, &*shared.options.backend)?;
+    while shared.applied() > upto + CLOSE {
         let copy = open_database(&path, &*shared.options.backend, 4 << 20)?;
+        let before = upto;
         upto = copy_after(&shared.begin_read()?, &copy, upto)?;
+        if upto == before {
+            break;
+        }
     }
     Ok(Copied { path, upto })
+}
+
+impl Copied {
+    /// Brings the copy up to date and puts it in the database's place. Nothing else may write to the database meanwhile.
+    pub(crate) fn adopt(self, shared: &Shared) {
+        if let Err(error) = self.take_over(shared) {
+            give_up(shared, &error);
+        }
+    }
+
+    fn take_over(self, shared: &Shared) -> Result<(), Error> {
+        let copy = open_database(&self.path, &*shared.options.backend, shared.options.cache)?;
+        let read = shared.begin_read()?;
+        copy_after(&read, &copy, self.upto)?;
+        copy_state(&read, &copy)?;
+        drop(read);
+        shared.replace(copy, &self.path)
+    }
+}
+
+fn give_up(shared: &Shared, error: &Error) {
+    tracing::warn!(%error, "room in the database file could not be given back");
+    let _ = fs::remove_file(shared.folder.dir.join(COPY));
 }
 
 impl Writer {
     /// Starts to copy the database if its file takes much more room than what it holds.
     pub(crate) fn start_copy_if_wasteful(&mut self) {
         let stored = self.shared.index().stored;
-        if self.copying || room::on_disk(&self.shared) < WASTE * stored + WASTE_BYTES {
+        if !self.checkpoints.is_idle() || room::on_disk(&self.shared) < WASTE * stored + WASTE_BYTES {
             return;
         }
         let shared = self.shared.clone();
@@ -154,26 +199,14 @@ impl Writer {
             let _ = shared.queue.push_now(Request::Adopt(copy_closely(&shared)));
         });
         match copier {
-            Ok(_) => self.copying = true,
+            Ok(_) => self.checkpoints.copy_begins(),
             Err(error) => tracing::warn!(%error, "no thread to give room back with"),
         }
     }
 
-    /// Goes on in a copy: brings it up to date and puts it in the file's place.
+    /// Goes on in a copy, as soon as the database is not written to.
     pub(crate) fn adopt(&mut self, copied: Result<Copied, Error>) {
-        self.copying = false;
-        if let Err(error) = copied.and_then(|copied| self.take_over(copied)) {
-            tracing::warn!(%error, "room in the database file could not be given back");
-            let _ = fs::remove_file(self.shared.folder.dir.join(COPY));
-        }
-    }
-
-    fn take_over(&mut self, Copied { path, upto }: Copied) -> Result<(), Error> {
-        let copy = open_database(&path, &*self.shared.options.backend, self.shared.options.cache)?;
-        let read = self.shared.begin_read()?;
-        copy_after(&read, &copy, upto)?;
-        copy_state(&read, &copy)?;
-        drop(read);
-        self.shared.replace(copy, &path)
+        let copied = copied.map_err(|error| give_up(&self.shared, &error)).ok();
+        self.checkpoints.copy_ended(copied);
     }
 }

@@ -8,12 +8,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use redb::{Database, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
     disk::{OpenBackend, failed, io_failed, open_database, sound},
-    format::{LOG, Record, STATE, STATE_FLOOR, STATE_FORMAT, STATE_OLDEST, VALUES, VERSION},
+    format::{
+        LOG, Record, STATE, STATE_APPLIED, STATE_FLOOR, STATE_FORMAT, STATE_JOURNAL, STATE_OLDEST, VALUES, VERSION,
+    },
     index::Index,
+    journal::{self, Files},
 };
 use crate::{Error, Revision};
 
@@ -35,15 +38,31 @@ pub(crate) struct Folder {
     lock: Mutex<Option<File>>,
 }
 
+/// The numbers about a store as a whole.
+pub(crate) struct State {
+    /// The oldest revision that can be read.
+    pub(crate) oldest: Revision,
+    /// Revisions up to this one may have been given out.
+    pub(crate) floor: Revision,
+    /// The tables have all revisions up to this one.
+    pub(crate) applied: Revision,
+    /// The number that the journal's frames carry, if there is a journal.
+    pub(crate) journal: Option<u64>,
+}
+
 /// What a database holds, as far as memory needs it.
 pub(crate) struct Loaded {
     pub(crate) index: Index,
-    /// The newest revision in the log; 0 if it is empty.
-    pub(crate) last: Revision,
     /// The newest write of a key with a TTL, by the store's clock (ms).
     pub(crate) newest: u64,
-    /// Revisions up to this one may have been given out.
-    pub(crate) floor: Revision,
+    pub(crate) state: State,
+}
+
+/// A folder's files, open.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    pub(crate) loaded: Loaded,
+    pub(crate) journal: Files,
 }
 
 impl Folder {
@@ -66,14 +85,15 @@ impl Folder {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Opens the folder's database; makes one in a new folder only, so that a lost file is not taken for an empty store.
-    pub(crate) fn open(&self, backend: &OpenBackend, cache: usize) -> Result<Database, Error> {
+    /// Opens the folder's files; makes them in a new folder only, so that a lost file is not taken for an empty store.
+    /// What an older version made gets a journal.
+    pub(crate) fn open(&self, backend: &OpenBackend, cache: usize) -> Result<Opened, Error> {
         let path = self.dir.join(DATABASE);
-        let known = self.read_format()?;
+        let format = self.read_format()?;
         let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         let _ = fs::remove_file(self.dir.join(COPY));
         if size == 0 {
-            if known {
+            if format.is_some() {
                 let what = if path.exists() { "empty" } else { "missing" };
                 return Err(Error::Corrupt(format!("{} is {what}, though the folder has been in use", path.display())));
             }
@@ -82,10 +102,35 @@ impl Folder {
             self.put_in_place(&new)?;
         }
         let database = open_database(&path, backend, cache)?;
-        if !known {
+        let loaded = load(&database)?;
+        let number = match loaded.state.journal {
+            Some(number) => number,
+            None => self.add_journal(&database, backend, loaded.index.revision)?,
+        };
+        let journal = Files::open(&self.dir, backend, number)?;
+        if format != Some(VERSION) {
             self.write_format()?;
         }
-        Ok(database)
+        Ok(Opened { database, loaded, journal })
+    }
+
+    /// Makes a journal for a database that has none; returns its number.
+    fn add_journal(&self, database: &Database, backend: &OpenBackend, revision: Revision) -> Result<u64, Error> {
+        journal::make(&self.dir, backend)?;
+        let mut number = [0; 8];
+        aws_lc_rs::rand::fill(&mut number).map_err(|_| Error::Unavailable("no random numbers".into()))?;
+        let number = u64::from_le_bytes(number);
+        let mut write = database.begin_write().map_err(failed)?;
+        write.set_quick_repair(true);
+        {
+            let mut state = write.open_table(STATE).map_err(failed)?;
+            let numbers = [(STATE_FORMAT, u64::from(VERSION)), (STATE_APPLIED, revision), (STATE_JOURNAL, number)];
+            for (name, value) in numbers {
+                state.insert(name, value).map_err(|error| in_table("state", error))?;
+            }
+        }
+        write.commit().map_err(failed)?;
+        Ok(number)
     }
 
     /// Puts a finished database file in the place of the current one.
@@ -95,17 +140,17 @@ impl Folder {
         sync_folder(&self.dir).map_err(tell)
     }
 
-    /// Whether the folder has been in use. Refuses formats that are newer than this version.
-    fn read_format(&self) -> Result<bool, Error> {
+    /// The folder's format; `None` if it has not been in use. Refuses formats that are newer than this version.
+    fn read_format(&self) -> Result<Option<u32>, Error> {
         let path = self.dir.join(FORMAT);
         let text = match fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_failed(&error, &path.display().to_string())),
         };
         let version = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().strip_prefix(FORMAT_HEAD));
         match version.and_then(|version| version.parse::<u32>().ok()) {
-            Some(version) => check_version(version.into()).map(|()| true),
+            Some(version) => check_version(version.into()).map(|()| Some(version)),
             None => Err(Error::Corrupt(format!("{} does not name a format", path.display()))),
         }
     }
@@ -152,34 +197,48 @@ fn check_version(found: u64) -> Result<(), Error> {
     }
 }
 
-/// Reads what memory needs: the state and the log, whose every record is checked on the way.
-pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
-    let read = database.begin_read().map_err(failed)?;
-    let (mut oldest, mut floor) = (FIRST, FIRST);
+/// Reads the numbers about a store.
+pub(crate) fn read_state(read: &ReadTransaction) -> Result<State, Error> {
     sound("table state", || {
         let state = read.open_table(STATE).map_err(failed)?;
         let get = |name| Ok::<_, Error>(state.get(name).map_err(failed)?.map(|value| value.value()));
         check_version(get(STATE_FORMAT)?.ok_or_else(|| Error::Corrupt("table state does not name a format".into()))?)?;
-        oldest = get(STATE_OLDEST)?.unwrap_or(FIRST);
-        floor = get(STATE_FLOOR)?.unwrap_or(FIRST);
-        Ok(())
-    })?;
-    let mut loaded = Loaded { index: Index::new(FIRST, oldest), last: 0, newest: 0, floor };
+        Ok(State {
+            oldest: get(STATE_OLDEST)?.unwrap_or(FIRST),
+            floor: get(STATE_FLOOR)?.unwrap_or(FIRST),
+            applied: get(STATE_APPLIED)?.unwrap_or(FIRST),
+            journal: get(STATE_JOURNAL)?,
+        })
+    })
+}
+
+/// Reads what memory needs: the state and the log, whose every record is checked on the way.
+pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
+    let read = database.begin_read().map_err(failed)?;
+    let state = read_state(&read)?;
+    let mut loaded = Loaded { index: Index::new(FIRST, state.oldest), newest: 0, state };
     sound("table log", || {
         let log = read.open_table(LOG).map_err(failed)?;
         for entry in log.iter().map_err(|error| in_table("log", error))? {
             let (revision, bytes) = entry.map_err(|error| in_table("log", error))?;
             let record = Record::decode(revision.value(), bytes.value())?;
             let key = loaded.index.key(record.key).unwrap_or_else(|| Arc::from(record.key));
-            loaded.newest = loaded.newest.max(record.lifetime.map_or(0, |lifetime| lifetime.written));
-            loaded.index.apply(revision.value(), &record, key);
-            loaded.last = revision.value();
+            loaded.take(revision.value(), &record, key);
         }
         Ok(())
     })?;
     sound("table values", || read.open_table(VALUES).map(drop).map_err(failed))?;
-    loaded.index.revision = loaded.index.revision.max(floor).max(oldest);
+    let State { oldest, floor, applied, .. } = loaded.state;
+    loaded.index.revision = loaded.index.revision.max(floor).max(oldest).max(applied);
     Ok(loaded)
+}
+
+impl Loaded {
+    /// Takes in the next revision.
+    pub(crate) fn take(&mut self, revision: Revision, record: &Record<'_>, key: Arc<str>) {
+        self.newest = self.newest.max(record.lifetime.map_or(0, |lifetime| lifetime.written));
+        self.index.apply(revision, record, key);
+    }
 }
 
 /// Tells a failure to read a table, naming it.

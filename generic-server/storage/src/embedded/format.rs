@@ -2,14 +2,15 @@
 //!
 //! History is two append-only tables keyed by revision, so that a write touches only their right edges: `log` says what
 //! each revision did, `values` holds the value it wrote. The index from keys to revisions lives in memory and is
-//! rebuilt from `log` at start. Both carry checksums: damage is found when a record is read.
+//! rebuilt from `log` at start. Both carry checksums: damage is found when a record is read. What the tables do not yet
+//! have is in the journal (see [`super::frame`]).
 
 use redb::TableDefinition;
 
 use crate::{Error, Revision};
 
-/// The format this version writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 1;
+/// The format this version writes, and the newest that it reads. Format 1 had no journal.
+pub(crate) const VERSION: u32 = 2;
 
 /// Revision → record (see [`Record`]).
 pub(crate) const LOG: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("log");
@@ -24,6 +25,11 @@ pub(crate) const STATE_FORMAT: &str = "format";
 pub(crate) const STATE_OLDEST: &str = "oldest";
 /// In [`STATE`]: revisions up to this one may have been given out, though the log does not show them.
 pub(crate) const STATE_FLOOR: &str = "floor";
+
+/// In [`STATE`]: the tables have all revisions up to this one.
+pub(crate) const STATE_APPLIED: &str = "applied";
+/// In [`STATE`]: the number that the journal's frames carry; not there until the store has a journal.
+pub(crate) const STATE_JOURNAL: &str = "journal";
 
 const DELETE: u8 = 1;
 const TTL: u8 = 2;

@@ -149,12 +149,12 @@ impl Index {
         self.garbage.front().is_some_and(|garbage| garbage.due <= self.oldest)
     }
 
-    /// Forgets up to `most` records that nobody can ask for any more, and names their revisions, to be dropped on disk
-    /// (some may be named twice).
-    pub(crate) fn drop_garbage(&mut self, most: usize) -> Vec<Revision> {
-        let mut dropped = Vec::new();
-        while dropped.len() < most && self.has_garbage() {
-            let Some(garbage) = self.garbage.pop_front() else { break };
+    /// Forgets up to `most` records that nobody can ask for any more and that a revision up to `upto` made useless, and
+    /// names their revisions, to be dropped on disk (some may be named twice).
+    pub(crate) fn drop_garbage(&mut self, most: usize, upto: Revision) -> Vec<Revision> {
+        let (mut dropped, last) = (Vec::new(), self.oldest.min(upto));
+        while dropped.len() < most {
+            let Some(garbage) = self.garbage.pop_front_if(|garbage| garbage.due <= last) else { break };
             if let Some(versions) = self.keys.get_mut(&*garbage.key) {
                 if versions.last.revision == garbage.revision {
                     self.keys.remove(&*garbage.key);
@@ -240,13 +240,13 @@ mod tests {
         apply(&mut index, "a", true, None); // 7
         assert_eq!(keys(&index.range("", "", 0, 3).0), [("a", 2), ("b", 3)]);
         index.oldest = 5;
-        assert_eq!(index.drop_garbage(100), [2, 3]);
+        assert_eq!(index.drop_garbage(100, 100), [2, 3]);
         assert_eq!(keys(&index.range("", "", 0, 5).0), [("a", 4)]);
         index.oldest = 7;
-        assert_eq!(index.drop_garbage(100), [5, 5, 4]);
+        assert_eq!(index.drop_garbage(100, 100), [5, 5, 4]);
         assert_eq!(keys(&index.range("", "", 0, 7).0), [("b", 6)]);
         index.oldest = 8;
-        assert_eq!(index.drop_garbage(100), [7]);
+        assert_eq!(index.drop_garbage(100, 100), [7]);
         assert_eq!(index.key("a"), None);
         assert_eq!(index.count(""), 1);
         assert!(!index.has_garbage());

@@ -1,17 +1,23 @@
-//! The embedded durable store: history in a redb file, an index in memory, one writer with group commit.
+//! The embedded durable store: a journal, history in a redb file, an index in memory, one writer with group commit.
 //!
-//! A write is queued; the writer thread takes all that wait, decides them in order, stores them in one transaction that is
-//! on the disk when it ends, feeds the watches' sinks, and answers. Reads never wait for it.
+//! A write is queued; the writer thread takes all that wait, decides them in order, puts them into the journal with one
+//! write and one sync, feeds the watches' sinks, and answers. Another thread brings what the journal holds into the
+//! database, many writes in one commit. Reads wait for neither.
 
 mod batch;
+mod checkpoint;
 mod clock;
 mod copy;
 mod disk;
 mod folder;
 mod format;
+mod frame;
 mod index;
+mod journal;
+mod pending;
 mod queue;
 mod read;
+mod recover;
 mod replay;
 mod restore;
 mod room;
@@ -34,10 +40,12 @@ use tokio::sync::oneshot;
 
 use self::{
     batch::{Change, Write},
+    checkpoint::Checkpoints,
     clock::Clock,
     disk::{failed, open_database},
-    folder::{DATABASE, Folder, load},
+    folder::{DATABASE, Folder, Opened, read_state},
     index::Index,
+    pending::Pending,
     queue::Queue,
     writer::{Request, Writer},
 };
@@ -56,6 +64,8 @@ pub struct Options {
     pub relaxed: bool,
     /// How often history is compacted to where it was an interval ago; zero: never by itself.
     pub compaction_interval: Duration,
+    /// How long after a write the database gets what the journal holds, unless there is so much that it gets it sooner.
+    pub checkpoint_after: Duration,
     /// Bytes of the engine's own page cache. The watch cache answers reads, so it is small.
     pub cache: usize,
     /// How often to look whether the file wastes so much room that it should be given back.
@@ -71,6 +81,7 @@ impl Default for Options {
         Options {
             relaxed: false,
             compaction_interval: Duration::from_secs(300),
+            checkpoint_after: Duration::from_secs(5),
             cache: 4 << 20,
             copy_check: Duration::from_secs(30),
             wall_clock: None,
@@ -99,6 +110,10 @@ struct Shared {
     options: Options,
     folder: Folder,
     index: RwLock<Index>,
+    /// What was answered, or soon is, and the database does not yet have.
+    pending: RwLock<Pending>,
+    /// The database has all up to this revision.
+    applied: AtomicU64,
     /// `None` after a failure, until it is open again, and in the end.
     engine: RwLock<Option<Database>>,
     queue: Queue<Request>,
@@ -116,19 +131,33 @@ impl Embedded {
     /// [`Error::Unavailable`].
     pub fn open(dir: &Path, options: Options) -> Result<Arc<Embedded>, Error> {
         let folder = Folder::take(dir)?;
-        let database = folder.open(&*options.backend, options.cache)?;
-        let loaded = load(&database)?;
+        let Opened { database, mut loaded, journal } = folder.open(&*options.backend, options.cache)?;
+        let applied = loaded.state.applied;
+        let found = recover::recover(journal.store(), journal.contents(), applied)?;
+        let (mut pending, known) = (Pending::default(), loaded.index.revision);
+        for (revision, entry) in found.entries {
+            let key = loaded.index.key(&entry.key).unwrap_or_else(|| entry.key.clone());
+            loaded.take(revision, &entry.record(), key);
+            pending.insert(revision, entry);
+        }
+        let revision = loaded.index.revision.max(known).max(found.floor);
+        loaded.index.revision = revision;
         let shared = Arc::new(Shared {
             clock: Clock::new(options.wall_clock.unwrap_or_else(SystemTime::now), loaded.newest),
-            delivered: AtomicU64::new(loaded.index.revision),
+            delivered: AtomicU64::new(revision),
             index: RwLock::new(loaded.index),
+            pending: RwLock::new(pending),
+            applied: AtomicU64::new(applied),
             engine: RwLock::new(Some(database)),
             queue: Queue::new(),
             trouble: Mutex::new(None),
             options,
             folder,
         });
-        let writer = Writer::new(shared.clone(), loaded.last, loaded.floor);
+        let journal = journal.into_journal(found.segment, revision);
+        let checkpoints = Checkpoints::start(&shared)?;
+        let mut writer = Writer::new(shared.clone(), journal, checkpoints, loaded.state.floor.max(found.floor));
+        writer.begin()?;
         let thread = std::thread::Builder::new().name("storage-writer".into());
         thread.spawn(move || writer.run()).map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
         Ok(Arc::new(Embedded { shared }))
@@ -179,6 +208,22 @@ impl Shared {
         self.engine.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn pending(&self) -> RwLockReadGuard<'_, Pending> {
+        self.pending.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pending_mut(&self) -> RwLockWriteGuard<'_, Pending> {
+        self.pending.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn applied(&self) -> Revision {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    fn set_applied(&self, revision: Revision) {
+        self.applied.store(revision, Ordering::Release);
+    }
+
     fn key(&self, key: &str) -> Arc<str> {
         self.index().key(key).unwrap_or_else(|| Arc::from(key))
     }
@@ -219,16 +264,22 @@ impl Shared {
         self.folder.dir.join(DATABASE)
     }
 
-    /// Opens the engine anew, and lets `judge` look at it before anyone else. Reads wait meanwhile.
-    fn reopen<T>(&self, judge: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, Error> {
+    /// Opens the engine anew. Reads wait meanwhile.
+    fn reopen(&self) -> Result<(), Error> {
         let mut engine = self.engine_mut();
         drop(engine.take());
         let opened = open_database(&self.database_path(), &*self.options.backend, self.options.cache);
-        let judged = opened.and_then(|database| judge(&database).map(|judged| (database, judged)));
+        let judged = opened.and_then(|database| {
+            let applied = read_state(&database.begin_read().map_err(failed)?)?.applied;
+            match applied >= self.applied() {
+                true => Ok(database),
+                false => Err(Error::Corrupt(format!("{DATABASE} has lost what was written after revision {applied}"))),
+            }
+        });
         match judged {
-            Ok((database, judged)) => {
+            Ok(database) => {
                 *engine = Some(database);
-                Ok(judged)
+                Ok(())
             }
             Err(error) => {
                 tracing::error!(%error, "the store cannot be opened");

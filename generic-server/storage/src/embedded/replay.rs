@@ -35,14 +35,14 @@ pub(crate) async fn watch(
 /// Feeds what is in the log, until so little is left that the writer can do it in passing.
 fn catch_up(shared: &Shared, prefix: &str, mut watcher: Watcher) -> Result<Watcher, Error> {
     loop {
-        // In this order: the read has all that is delivered, and nothing of it had been dropped if it still is readable.
+        // In this order: the view has all that is delivered, and nothing of it had been dropped if it still is readable.
         let delivered = shared.delivered();
-        let read = shared.begin_read()?;
+        let view = shared.view()?;
         let oldest = shared.index().oldest;
         if watcher.after + 1 < oldest {
             return Err(Error::Compacted { oldest });
         }
-        let found = changes(&read, prefix, watcher.after, CHUNK, |key| shared.key(key))?;
+        let found = changes(&view, prefix, watcher.after, CHUNK, |key| shared.key(key))?;
         // What is committed but not delivered comes by the writer.
         watcher.feed_until(&found.events, delivered);
         let seen = found.last.unwrap_or(delivered).min(delivered);

@@ -12,7 +12,7 @@ use super::{
     disk::failed,
     folder::load,
     index::{Found, Index},
-    read::Values,
+    read::{Values, View},
 };
 use crate::{Error, Expect, KeyValue, Range, Store};
 
@@ -113,6 +113,6 @@ impl Content {
 
     fn values(&self, found: Vec<Found>) -> Result<Vec<KeyValue>, Error> {
         let read = self.database.begin_read().map_err(failed)?;
-        Values::open(&read)?.key_values(found)
+        Values::open(&View::of(read))?.key_values(found)
     }
 }

@@ -10,9 +10,10 @@ const COMMIT: u64 = 1 << 20;
 /// How much disk a byte of a value may take while it is written.
 const FACTOR: u64 = 3;
 
-/// Refuses with [`Error::NoSpace`] when there is hardly room for `bytes` more of values.
+/// Refuses with [`Error::NoSpace`] when there is hardly room for `bytes` more of values, beside what the journal holds
+/// for the database already.
 pub(crate) fn check(shared: &Shared, bytes: u64) -> Result<(), Error> {
-    let needed = COMMIT + FACTOR * bytes;
+    let needed = COMMIT + FACTOR * (bytes + shared.pending().bytes());
     // A file system that cannot tell its free room is taken to have some: the write itself shows.
     let Ok(stat) = rustix::fs::statvfs(&shared.folder.dir) else { return Ok(()) };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);

@@ -1,4 +1,4 @@
-//! The one writer: a thread that drains the queue, makes one durable commit for all it found, feeds the sinks, and
+//! The one writer: a thread that drains the queue, puts all it found into the journal with one sync, feeds the sinks, and
 //! then answers.
 
 use std::{
@@ -6,19 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redb::ReadableDatabase;
 use tokio::sync::oneshot;
 
 use super::{
     Shared,
-    batch::{Batch, Change, Write},
+    batch::{Batch, Change, Planned, Write},
+    checkpoint::Checkpoints,
     copy::Copied,
-    disk::{failed, sound},
-    folder::{Loaded, load},
-    format::{STATE_FLOOR, STATE_OLDEST},
     index::Found,
+    journal::Journal,
     queue::Weigh,
-    read::{Values, changes, last},
+    read::{Past, Values, changes},
     room,
 };
 use crate::{
@@ -26,16 +24,16 @@ use crate::{
     watchers::{Watcher, Watchers},
 };
 
-/// The most writes, and bytes of values, in one commit.
+/// The most writes, and (beyond the first) bytes of keys and values, in one frame of the journal.
 const MOST_WRITES: usize = 1024;
-const MOST_BYTES: usize = 8 << 20;
-/// The most old records dropped, and keys expired, beside the writes of one commit.
-const MOST_DROPPED: usize = 256;
+const MOST_BYTES: usize = 2 << 20;
+/// The most keys expired beside the writes of one frame.
+const MOST_EXPIRED: usize = 128;
 /// How long relaxed writes may be lost by a crash.
 const RELAXED: Duration = Duration::from_millis(100);
 /// How many revisions the relaxed mode sets aside at once, so that a crash makes it use none twice.
 const SET_ASIDE: Revision = 1_000_000;
-/// The longest that the first of a batch waits for the others; and which part of a commit's time.
+/// The longest that the first of a batch waits for the others; and which part of the time that writing takes.
 const GATHER: Duration = Duration::from_micros(300);
 const GATHER_PART: u32 = 8;
 /// How long to leave a failed disk alone.
@@ -53,6 +51,8 @@ pub(crate) enum Request {
     Compact { revision: Revision, answer: oneshot::Sender<Result<(), Error>> },
     /// To go on in a copy of the database.
     Adopt(Result<Copied, Error>),
+    /// To look at what the checkpoint thread has done.
+    Checked,
     /// To end.
     Stop(oneshot::Sender<()>),
 }
@@ -61,6 +61,7 @@ impl Weigh for Request {
     fn bytes(&self) -> usize {
         match self {
             Request::Write(Write { key, change: Change::Put { value, .. }, .. }) => key.len() + value.len(),
+            Request::Write(Write { key, .. }) => key.len(),
             _ => 0,
         }
     }
@@ -69,25 +70,19 @@ impl Weigh for Request {
 /// See the module.
 pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) journal: Journal,
+    pub(crate) checkpoints: Checkpoints,
     watchers: Watchers,
-    /// Records that memory has forgotten and the disk has not.
-    unswept: Vec<Revision>,
-    /// `oldest` has moved since it was last stored.
-    oldest_moved: bool,
     /// The revision at the last tick of the compaction; the next one compacts to it.
     mark: Revision,
     compact_at: Option<Instant>,
-    /// The newest revision in the log; 0 if it is empty.
-    last: Revision,
     /// Revisions up to this one are set aside (relaxed mode).
-    floor: Revision,
-    /// The log does not show all revisions that were given out: the floor must.
-    raise_floor: bool,
-    /// Writes since the last durable commit must be on disk by then.
+    pub(crate) floor: Revision,
+    /// Writes since the last sync must be on disk by then.
     sync_at: Option<Instant>,
     check_size_at: Option<Instant>,
-    /// A copy is being made; nothing may be dropped meanwhile, or the copy would keep it.
-    pub(crate) copying: bool,
+    /// The journal failed, and takes no more until the database has all that was answered.
+    renew: bool,
     /// The disk failed: leave it alone until then.
     retry_at: Option<Instant>,
     /// How many writes are worth waiting for, and how long: callers that were answered together come back almost together.
@@ -97,26 +92,36 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, last: Revision, floor: Revision) -> Writer {
+    pub(crate) fn new(shared: Arc<Shared>, journal: Journal, checkpoints: Checkpoints, floor: Revision) -> Writer {
         let interval = shared.options.compaction_interval;
         let (mark, check) = (shared.index().revision, shared.options.copy_check);
         Writer {
             mark,
             compact_at: (!interval.is_zero()).then(|| Instant::now() + interval),
-            last,
             floor,
-            raise_floor: false,
             shared,
+            journal,
+            checkpoints,
             watchers: Watchers::default(),
-            unswept: Vec::new(),
-            oldest_moved: false,
             sync_at: None,
             check_size_at: Some(Instant::now() + check),
-            copying: false,
+            renew: false,
             retry_at: None,
             gather: (1, Duration::ZERO),
             stopped: Vec::new(),
             stopping: false,
+        }
+    }
+
+    /// Brings what the journal held at start into the database. A disk that is full at present keeps nobody from reading.
+    pub(crate) fn begin(&mut self) -> Result<(), Error> {
+        match self.settle_all() {
+            Err(error @ (Error::NoSpace(_) | Error::Unavailable(_))) => {
+                tracing::error!(%error, "nothing can be written until the database has what the journal holds");
+                self.renew = true;
+                Ok(())
+            }
+            outcome => outcome,
         }
     }
 
@@ -134,16 +139,14 @@ impl Writer {
     /// How long it may sleep when nobody asks for anything.
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
-        if let Some(retry_at) = self.retry_at {
-            return Some(retry_at.saturating_duration_since(now));
-        }
         let index = self.shared.index();
-        if !self.copying && (index.has_garbage() || !self.unswept.is_empty()) {
-            return Some(Duration::ZERO);
-        }
-        let timers = [self.compact_at, self.sync_at, self.check_size_at];
+        let checkpoint = self.checkpoints.next(index.has_garbage());
+        let timers = [self.compact_at, self.sync_at, self.check_size_at, self.retry_at, checkpoint];
         let timers = timers.into_iter().flatten().map(|at| at.saturating_duration_since(now));
-        let expiry = index.next_deadline().map(|deadline| self.shared.clock.until(deadline));
+        let mut expiry = index.next_deadline().map(|deadline| self.shared.clock.until(deadline));
+        if let Some(retry_at) = self.retry_at {
+            expiry = expiry.map(|wait| wait.max(retry_at.saturating_duration_since(now)));
+        }
         timers.chain(expiry).min()
     }
 
@@ -175,6 +178,8 @@ impl Writer {
             }
             Request::Progress => self.watchers.progress(self.shared.delivered()),
             Request::Adopt(copied) => self.adopt(copied),
+            // Every turn looks.
+            Request::Checked => {}
             Request::Stop(answer) => {
                 self.stopping = true;
                 self.stopped.push(answer);
@@ -196,6 +201,7 @@ impl Writer {
             self.check_size_at = Some(now + self.shared.options.copy_check);
             self.start_copy_if_wasteful();
         }
+        self.check_database();
     }
 
     fn compact(&mut self, revision: Revision) -> Result<(), Error> {
@@ -205,12 +211,12 @@ impl Writer {
         }
         if revision > index.oldest {
             index.oldest = revision;
-            self.oldest_moved = true;
+            self.checkpoints.expect();
         }
         Ok(())
     }
 
-    /// Does the writes, and what else is due on the disk.
+    /// Does the writes, and what else is due in the journal.
     fn write(&mut self, mut writes: Vec<Write>) -> Result<(), Error> {
         if let Err(error) = self.usable() {
             answer_all(writes.into_iter().map(|write| write.answer), &error);
@@ -220,131 +226,89 @@ impl Writer {
         let now = self.shared.clock.now();
         let (mut batch, expired) = (Batch::default(), self.take_due(now));
         batch.decide(&self.shared.index(), now, &expired, writes);
-        self.add_upkeep(&mut batch);
-        let durable = self.must_sync(&batch);
-        if !batch.is_empty() || (durable && self.sync_at.is_some()) {
-            let begun = Instant::now();
-            let stored = self.store(&mut batch, durable);
+        let begun = Instant::now();
+        if let Err(error) = self.log(&batch.planned) {
+            self.shared.index_mut().put_back(expired, now + PAUSE.as_millis() as u64);
+            let planned = batch.planned.into_iter().filter_map(|planned| planned.answer);
+            answer_all(planned.chain(batch.refused.into_iter().map(|refused| refused.answer)), &error);
+            return Err(error);
+        }
+        if !batch.planned.is_empty() {
             self.gather = (batch.planned.len() * 3 / 4, GATHER.min(begun.elapsed() / GATHER_PART));
-            if let Err(error) = stored {
-                self.shared.index_mut().put_back(expired, now + PAUSE.as_millis() as u64);
-                let planned = batch.planned.into_iter().filter_map(|planned| planned.answer);
-                answer_all(planned.chain(batch.refused.into_iter().map(|refused| refused.answer)), &error);
-                return Err(error);
-            }
-            self.stored(&batch, durable);
+            self.logged(&batch);
         }
         self.answer(batch);
         Ok(())
     }
 
-    /// What has expired, and nothing else while the disk is left alone.
+    /// What has expired.
     fn take_due(&mut self, now: u64) -> Vec<Found> {
         match self.shared.index().next_deadline() {
             Some(deadline) if deadline <= now => {}
             _ => return Vec::new(),
         }
-        self.shared.index_mut().take_expired(now, MOST_DROPPED)
+        self.shared.index_mut().take_expired(now, MOST_EXPIRED)
     }
 
-    fn add_upkeep(&mut self, batch: &mut Batch) {
-        if self.oldest_moved {
-            batch.state.push((STATE_OLDEST, self.shared.index().oldest));
-        }
-        if !self.copying && self.unswept.is_empty() && self.shared.index().has_garbage() {
-            self.unswept = self.shared.index_mut().drop_garbage(MOST_DROPPED);
-        }
-        if !self.copying {
-            batch.dropped.clone_from(&self.unswept);
-        }
-        let last = batch.planned.last().map_or(self.shared.index().revision, |planned| planned.revision);
-        if self.shared.options.relaxed && last + SET_ASIDE / 2 > self.floor {
-            self.floor = last + SET_ASIDE;
-            batch.state.push((STATE_FLOOR, self.floor));
-        } else if self.raise_floor {
-            batch.state.push((STATE_FLOOR, last.max(self.floor)));
-        }
-    }
-
-    fn must_sync(&self, batch: &Batch) -> bool {
-        let due = self.sync_at.is_some_and(|at| at <= Instant::now());
-        !self.shared.options.relaxed || !batch.state.is_empty() || due
-    }
-
-    fn store(&mut self, batch: &mut Batch, durable: bool) -> Result<(), Error> {
-        let stored = {
-            let engine = self.shared.engine();
-            let database = engine.as_ref().ok_or_else(|| self.shared.trouble())?;
-            sound("store.redb", || batch.store(database, durable))
-        };
-        match stored {
-            Ok(()) => Ok(()),
-            Err(error) => self.recover(batch, error),
-        }
-    }
-
-    /// After a failed commit the engine takes no more: opens it anew, and finds out whether the batch is on the disk.
-    fn recover(&mut self, batch: &Batch, error: Error) -> Result<(), Error> {
-        tracing::error!(%error, "a commit failed; the store is opened anew");
-        self.shared.set_trouble(Some(error.clone()));
-        let hoped = batch.planned.last().map(|planned| planned.revision);
-        match self.reopen(hoped)? {
-            true => Ok(()),
-            false => Err(error),
-        }
-    }
-
-    /// Opens the engine anew, and makes memory follow what the disk has. Whether that is all up to `hoped`.
-    fn reopen(&mut self, hoped: Option<Revision>) -> Result<bool, Error> {
-        self.retry_at = Some(Instant::now() + PAUSE);
-        let known = self.last;
-        let (on_disk, loaded) = self.shared.reopen(|database| {
-            let on_disk = last(&database.begin_read().map_err(failed)?)?;
-            if on_disk == known {
-                return Ok((on_disk, None));
+    /// Puts writes into the journal, and on the disk unless that may wait.
+    fn log(&mut self, planned: &[Planned]) -> Result<(), Error> {
+        let mut must_sync = !self.shared.options.relaxed || self.sync_at.is_some_and(|at| at <= Instant::now());
+        if let (Some(first), Some(last)) = (planned.first(), planned.last()) {
+            if self.shared.options.relaxed && last.revision + SET_ASIDE / 2 > self.floor {
+                self.floor = last.revision + SET_ASIDE;
+                must_sync = true;
             }
-            // What is read may be in the system's memory alone, if it was a sync that failed: another one tells.
-            Batch::default().store(database, true)?;
-            let loaded = if Some(on_disk) == hoped { None } else { Some(load(database)?) };
-            Ok((on_disk, loaded))
-        })?;
-        if let Some(loaded) = loaded {
-            self.start_over(loaded);
+            self.journal.encode(first.revision, self.floor, planned.iter().map(|planned| &planned.entry));
+            while !self.journal.make_room(self.shared.applied()).map_err(|error| self.journal_failed(error))? {
+                self.wait_for_checkpoint()?;
+            }
+            self.journal.write(last.revision).map_err(|error| self.journal_failed(error))?;
         }
-        if hoped.is_some() && Some(on_disk) == hoped {
-            self.retry_at = None;
-            return Ok(true);
+        if must_sync && self.journal.is_dirty() {
+            self.journal.sync().map_err(|error| self.journal_failed(error))?;
         }
-        Ok(false)
+        self.sync_at = match (self.journal.is_dirty(), self.sync_at) {
+            (true, Some(at)) => Some(at),
+            (true, None) => Some(Instant::now() + RELAXED),
+            (false, _) => None,
+        };
+        Ok(())
     }
 
-    /// The disk has not what memory has, since writes were lost that it did not yet have (relaxed mode), or since a batch
-    /// is there that was told to have failed: memory and watches start anew. No revision is used again.
-    fn start_over(&mut self, loaded: Loaded) {
-        let mut index = self.shared.index_mut();
-        let revision = index.revision.max(loaded.index.revision);
-        *index = loaded.index;
-        index.revision = revision;
-        drop(index);
-        self.last = loaded.last;
-        self.raise_floor = true;
-        self.unswept.clear();
+    /// What became of the last write is unknown: it counts as failed, and what it left counts no more once the journal
+    /// has been renewed.
+    fn journal_failed(&mut self, error: Error) -> Error {
+        tracing::error!(%error, "the journal could not be written");
+        self.renew = true;
         self.sync_at = None;
-        self.watchers.close(&Error::Unavailable("the disk failed; the store has started over from what it has".into()));
-        self.shared.deliver(revision);
+        self.retry_at = Some(Instant::now() + PAUSE);
+        self.shared.set_trouble(Some(error.clone()));
+        error
     }
 
-    /// Whether the engine is open; opens it anew after a failure, but not too often.
+    /// Whether writes can be taken. After a failure of the journal: goes on in another part of it, but not too often.
     fn usable(&mut self) -> Result<(), Error> {
         let now = Instant::now();
-        let Some(retry_at) = self.retry_at else { return Ok(()) };
-        if retry_at > now {
+        if self.retry_at.is_none() && self.shared.engine().is_none() {
+            // A checkpoint opens it again.
+            self.retry_at = Some(now + PAUSE);
+        }
+        if self.retry_at.is_some_and(|at| at > now) {
             return Err(self.shared.trouble());
         }
-        if self.shared.engine().is_none() {
-            self.reopen(None)?;
-        }
         self.retry_at = None;
+        if self.renew {
+            self.renew_journal().inspect_err(|_| self.retry_at = Some(now + PAUSE))?;
+            self.shared.set_trouble(None);
+        }
+        Ok(())
+    }
+
+    fn renew_journal(&mut self) -> Result<(), Error> {
+        self.settle_all()?;
+        let revision = self.shared.index().revision;
+        self.journal.renew(revision, self.floor).map_err(|error| self.journal_failed(error))?;
+        self.renew = false;
         Ok(())
     }
 
@@ -360,31 +324,25 @@ impl Writer {
         answer_all(puts.into_iter().map(|write| write.answer), &error);
     }
 
-    /// After a commit: memory follows, then the sinks are fed.
-    fn stored(&mut self, batch: &Batch, durable: bool) {
-        self.oldest_moved = false;
-        self.raise_floor = false;
-        self.last = batch.planned.last().map_or(self.last, |planned| planned.revision);
-        if !batch.dropped.is_empty() {
-            self.unswept.clear();
-        }
-        self.sync_at = match (durable, self.sync_at) {
-            (true, _) => None,
-            (false, Some(at)) => Some(at),
-            (false, None) => Some(Instant::now() + RELAXED),
-        };
-        let mut index = self.shared.index_mut();
-        index.stored = index.stored.saturating_sub(batch.freed);
-        if batch.planned.is_empty() {
-            return;
-        }
+    /// After writing: memory follows, then the sinks are fed.
+    fn logged(&mut self, batch: &Batch) {
+        let mut pending = self.shared.pending_mut();
         for planned in &batch.planned {
-            index.apply(planned.revision, &planned.record(), planned.key.clone());
+            pending.insert(planned.revision, planned.entry.clone());
+        }
+        drop(pending);
+        let events = batch.events(&mut Past::new(&self.shared));
+        let mut index = self.shared.index_mut();
+        for planned in &batch.planned {
+            index.apply(planned.revision, &planned.entry.record(), planned.entry.key.clone());
         }
         let revision = index.revision;
         drop(index);
-        self.shared.set_trouble(None);
-        self.watchers.feed(&batch.events);
+        self.checkpoints.expect();
+        if self.checkpoints.is_well() {
+            self.shared.set_trouble(None);
+        }
+        self.watchers.feed(&events);
         self.shared.deliver(revision);
     }
 
@@ -397,8 +355,7 @@ impl Writer {
         if batch.refused.is_empty() {
             return;
         }
-        let read = self.shared.begin_read();
-        let values = read.and_then(|read| Values::open(&read));
+        let values = self.shared.view().and_then(|view| Values::open(&view));
         for refused in batch.refused {
             let current = refused.current.map(|found| match &values {
                 Ok(values) => values.key_value(found).map(Box::new),
@@ -417,8 +374,8 @@ impl Writer {
             if watcher.after + 1 < oldest {
                 return Err(Error::Compacted { oldest });
             }
-            let read = self.shared.begin_read()?;
-            let missed = changes(&read, &prefix, watcher.after, usize::MAX, |key| self.shared.key(key))?;
+            let view = self.shared.view()?;
+            let missed = changes(&view, &prefix, watcher.after, usize::MAX, |key| self.shared.key(key))?;
             watcher.feed(&missed.events);
             watcher.after = delivered;
         }
@@ -433,13 +390,12 @@ impl Writer {
         self.shared.queue.take(&mut requests, usize::MAX, usize::MAX);
         self.turn(&mut requests);
         self.watchers.close(&Error::Closed);
-        if self.shared.options.relaxed {
-            let mut batch = Batch::default();
-            batch.state.push((STATE_FLOOR, self.shared.index().revision));
-            if let Err(error) = self.store(&mut batch, true) {
-                tracing::error!(%error, "the last writes may not be on the disk");
-            }
+        self.floor = self.floor.min(self.shared.index().revision);
+        let renewed = if self.renew { self.renew_journal() } else { Ok(()) };
+        if let Err(error) = renewed.and_then(|()| self.settle_last()) {
+            tracing::warn!(%error, "the next start has to read the journal");
         }
+        self.checkpoints.end();
         self.shared.release();
         for answer in std::mem::take(&mut self.stopped) {
             let _ = answer.send(());
@@ -453,6 +409,7 @@ impl Drop for Writer {
         self.shared.queue.close();
         self.shared.queue.take(&mut Vec::new(), usize::MAX, usize::MAX);
         self.watchers.close(&Error::Closed);
+        self.checkpoints.end();
         self.shared.release();
     }
 }

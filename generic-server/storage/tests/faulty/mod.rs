@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -26,13 +26,14 @@ pub(crate) struct Plan {
     pub(crate) die: bool,
     /// Until this is reset everything fails (as when the power is gone).
     pub(crate) dead: bool,
-    /// What the sectors held that were written since the last sync.
-    pub(crate) unsynced: Vec<(u64, Vec<u8>)>,
+    /// What the sectors held that were written since the last sync: of which file, where, and what.
+    pub(crate) unsynced: Vec<(PathBuf, u64, Vec<u8>)>,
 }
 
 /// A disk that follows a plan.
 #[derive(Debug)]
 struct Faulty {
+    path: PathBuf,
     disk: Disk,
     plan: Arc<Mutex<Plan>>,
 }
@@ -40,16 +41,17 @@ struct Faulty {
 /// Opens disks that follow `plan`.
 pub(crate) fn faulty(plan: &Arc<Mutex<Plan>>) -> Arc<OpenBackend> {
     let plan = plan.clone();
-    Arc::new(move |path: &Path| Ok(Box::new(Faulty { disk: Disk::open(path)?, plan: plan.clone() })))
+    Arc::new(move |path: &Path| Ok(Box::new(Faulty { path: path.into(), disk: Disk::open(path)?, plan: plan.clone() })))
 }
 
 /// Takes the power away: of what was written since the last sync, `kept` says which sectors stay.
-pub(crate) fn power_loss(plan: &Mutex<Plan>, path: &Path, mut kept: impl FnMut() -> bool) {
+pub(crate) fn power_loss(plan: &Mutex<Plan>, mut kept: impl FnMut() -> bool) {
     let mut plan = plan.lock().unwrap();
-    let disk = Disk::open(path).unwrap();
     let unsynced = std::mem::take(&mut plan.unsynced);
-    for (offset, before) in unsynced.into_iter().rev() {
-        if !kept() {
+    for (path, offset, before) in unsynced.into_iter().rev() {
+        // A file that has another name by now was synced before.
+        if !kept() && path.exists() {
+            let disk = Disk::open(&path).unwrap();
             let len = (disk.len().unwrap().saturating_sub(offset)).min(before.len() as u64) as usize;
             disk.write(offset, &before[..len]).unwrap();
         }
@@ -87,7 +89,7 @@ impl Faulty {
             let mut before = vec![0; SECTOR.min(len - at)];
             let there = size.saturating_sub(from).min(before.len() as u64) as usize;
             self.disk.read(from, &mut before[..there])?;
-            plan.unsynced.push((from, before));
+            plan.unsynced.push((self.path.clone(), from, before));
         }
         Ok(())
     }
@@ -112,7 +114,7 @@ impl StorageBackend for Faulty {
 
     fn sync_data(&self) -> io::Result<()> {
         self.step()?;
-        self.plan.lock().unwrap().unsynced.clear();
+        self.plan.lock().unwrap().unsynced.retain(|(path, ..)| *path != self.path);
         Ok(())
     }
 
