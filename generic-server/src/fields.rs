@@ -161,6 +161,36 @@ pub fn track_posted(kind: (&str, &str, &str), subresource: &str, options: &Write
     apply::track_update(None, document, schema, &write);
 }
 
+/// Reads an applied configuration: an object (nothing is an empty one), and keys that the document repeats.
+pub(crate) fn read_applied(bytes: &Bytes, validation: FieldValidation) -> Result<(Value, Option<String>), Status> {
+    let strict = validation != FieldValidation::Ignore;
+    let bad =
+        |e: yaml::YamlError| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"));
+    let (config, repeated) =
+        if strict { yaml::decode_strict(bytes).map_err(bad)? } else { (yaml::decode(bytes).map_err(bad)?, None) };
+    let config = match config {
+        Value::Object(_) => config,
+        Value::Null => Value::object(),
+        other => {
+            let found = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                _ => "number",
+            };
+            return Err(Status::bad_request(format!(
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go \
+                 value of type map[string]interface {{}}"
+            )));
+        }
+    };
+    if let (Some(repeated), FieldValidation::Strict) = (&repeated, validation) {
+        let text = format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
+        return Err(Status::bad_request(text));
+    }
+    Ok((config, repeated))
+}
+
 /// A server-side apply.
 pub struct Apply<'a> {
     row: &'a Resource,
@@ -183,32 +213,7 @@ impl<'a> Apply<'a> {
         bytes: &Bytes,
         options: &'a WriteOptions,
     ) -> Result<Self, Status> {
-        let strict = options.field_validation != FieldValidation::Ignore;
-        let bad = |e: yaml::YamlError| {
-            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
-        };
-        let (config, repeated) =
-            if strict { yaml::decode_strict(bytes).map_err(bad)? } else { (yaml::decode(bytes).map_err(bad)?, None) };
-        let config = match config {
-            Value::Object(_) => config,
-            Value::Null => Value::object(),
-            other => {
-                let found = match other {
-                    Value::Array(_) => "array",
-                    Value::String(_) => "string",
-                    Value::Bool(_) => "bool",
-                    _ => "number",
-                };
-                return Err(Status::bad_request(format!(
-                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go \
-                     value of type map[string]interface {{}}"
-                )));
-            }
-        };
-        if let (Some(repeated), FieldValidation::Strict) = (&repeated, options.field_validation) {
-            let text = format!("error strict decoding YAML: error converting YAML to JSON: {repeated}");
-            return Err(Status::bad_request(text));
-        }
+        let (config, repeated) = read_applied(bytes, options.field_validation)?;
         Ok(Apply { row, registry, namespace, name, subresource, options, config, repeated })
     }
 

@@ -11,5 +11,5 @@ mod webhook;
 
 pub use client::{Reply, raw, send, tls_config};
 pub use etcd::Etcd;
-pub use server::{Server, binary, client_path, free_port, kubectl_path};
+pub use server::{Server, binary, client_path, free_port, kubectl_path, with_each_kubectl};
 pub use webhook::{Answer, Webhook};

@@ -22,6 +22,7 @@ pub struct Server {
     data: PathBuf,
     arguments: Vec<String>,
     binary: Option<PathBuf>,
+    kubectl: Option<PathBuf>,
 }
 
 impl Server {
@@ -38,7 +39,7 @@ impl Server {
         std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
             .expect("written");
         let data = dir.path().join("data");
-        Server { child: None, dir, port: free_port(), data, arguments: Vec::new(), binary: None }
+        Server { child: None, dir, port: free_port(), data, arguments: Vec::new(), binary: None, kubectl: None }
     }
 
     /// Sets what is on the command line beside what all servers have, from the next start on.
@@ -49,6 +50,11 @@ impl Server {
     /// Runs this binary instead of the one beside the test.
     pub fn set_binary(&mut self, binary: PathBuf) {
         self.binary = Some(binary);
+    }
+
+    /// Runs this kubectl instead of the first one there is.
+    pub fn set_kubectl(&mut self, kubectl: PathBuf) {
+        self.kubectl = Some(kubectl);
     }
 
     /// The process's number, while it runs.
@@ -173,7 +179,8 @@ impl Server {
 
     /// A client with the server's own kubeconfig, to be run.
     pub fn client_command(&self, client: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(client_path(client));
+        let own = self.kubectl.clone().filter(|_| client == "kubectl");
+        let mut command = Command::new(own.unwrap_or_else(|| client_path(client)));
         command.args(arguments).env("KUBECONFIG", self.data().join("admin.kubeconfig")).env("HOME", self.dir.path()); // its discovery cache is this server's alone
         command
     }
@@ -231,12 +238,30 @@ pub fn kubectl_path() -> PathBuf {
     client_path("kubectl")
 }
 
+/// Calls `run` with a fresh server for each kubectl there is: the one on PATH and the one in the cache, of two releases.
+pub fn with_each_kubectl(run: impl Fn(Server)) {
+    let mut found: Vec<PathBuf> = client_paths("kubectl");
+    found.dedup_by_key(|path| path.canonicalize().unwrap_or_default());
+    let (first, last) = (found.first().cloned(), found.last().cloned());
+    assert!(first.is_some(), "kubectl: run tools/install-test-deps");
+    for kubectl in if first == last { vec![first] } else { vec![first, last] }.into_iter().flatten() {
+        let mut server = Server::start();
+        server.set_kubectl(kubectl);
+        run(server);
+    }
+}
+
 /// A client's program: the one on PATH, else the one that `tools/install-test-deps` has put into the cache.
 pub fn client_path(name: &str) -> PathBuf {
+    client_paths(name).into_iter().next().unwrap_or_else(|| panic!("{name}: run tools/install-test-deps"))
+}
+
+/// The programs of this name on PATH, and then the one in the cache.
+fn client_paths(name: &str) -> Vec<PathBuf> {
     let on_path = std::env::var_os("PATH")
         .into_iter()
         .flat_map(|path| std::env::split_paths(&path).map(|dir| dir.join(name)).collect::<Vec<_>>());
     let cached =
         std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/kube-apiserver-tests/kubectl").join(name));
-    on_path.chain(cached).find(|p| p.is_file()).unwrap_or_else(|| panic!("{name}: run tools/install-test-deps"))
+    on_path.chain(cached).filter(|p| p.is_file()).collect()
 }

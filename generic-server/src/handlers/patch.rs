@@ -11,6 +11,7 @@ use machinery::{
         status::{Details, Status},
     },
     patch::{PatchError, go_format, json_patch, merge, strategic},
+    schema::Schema,
 };
 
 use super::{
@@ -28,7 +29,7 @@ use crate::{
 
 /// The kinds of patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PatchType {
+pub(super) enum PatchType {
     Json,
     Merge,
     Strategic,
@@ -39,7 +40,7 @@ impl PatchType {
     const CUSTOM: [&str; 3] =
         ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-    fn read(content_type: Option<&str>, row: &Resource) -> Result<Self, Status> {
+    pub(super) fn read(content_type: Option<&str>, row: &Resource) -> Result<Self, Status> {
         let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
         match essence {
             "application/json-patch+json" => Ok(PatchType::Json),
@@ -79,60 +80,106 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         };
         target.registry.update(&mut write, &info.name, &Permitted::new(&change, &target.request)).await?
     } else {
-        let change = Patch::read(kind, &bytes, row, &info.namespace, &info.name, options.field_validation)?;
+        let document = Document::read(kind, &bytes, options.field_validation)?;
+        let versions = target.registry.versions();
+        let change = Patch { document, row, versions, namespace: &info.namespace, name: &info.name };
         target.registry.update(&mut write, &info.name, &change).await?
     };
     target.settle_written(options.dry_run, &written).await;
     view.written(&target.registry, &written).await
 }
 
-/// A patch that is applied to whatever the object's current state is.
-struct Patch<'a> {
+/// A patch as it was sent.
+pub(super) struct Document {
     kind: PatchType,
-    row: &'a Resource,
-    namespace: &'a str,
-    name: &'a str,
-    validation: FieldValidation,
     patch: Value,
     /// What is odd about the patch itself: repeated members, unknown ones in operations.
     oddities: Vec<String>,
+    validation: FieldValidation,
 }
 
-impl<'a> Patch<'a> {
-    fn read(
-        kind: PatchType,
-        bytes: &Bytes,
-        row: &'a Resource,
-        namespace: &'a str,
-        name: &'a str,
-        validation: FieldValidation,
-    ) -> Result<Self, Status> {
+impl Document {
+    /// Reads a patch that is not an applied configuration.
+    pub(super) fn read(kind: PatchType, bytes: &Bytes, validation: FieldValidation) -> Result<Self, Status> {
         // A strategic merge patch fails with the decoder's words alone.
         let prefix = if kind == PatchType::Strategic { "" } else { "error decoding patch: " };
         let (patch, mut oddities) =
             json::decode_strict(bytes).map_err(|e| Status::bad_request(format!("{prefix}{e}")))?;
         match kind {
-            PatchType::Json => {
-                oddities.clear();
-                if validation != FieldValidation::Ignore {
-                    oddities = json_patch::strict_errors(&patch).map_err(|e| refuse(&e))?;
-                }
+            PatchType::Json if validation != FieldValidation::Ignore => {
+                let unknown = json_patch::strict_errors(&patch).map_err(|e| refuse(&e))?;
+                oddities = json_patch::repeated(&oddities).chain(unknown).collect();
             }
+            PatchType::Json => oddities.clear(),
             PatchType::Merge => merge::check_type(&patch).map_err(|e| refuse(&e))?,
             PatchType::Strategic | PatchType::Apply => {}
         }
-        Ok(Patch { kind, row, namespace, name, validation, patch, oddities })
+        Ok(Document { kind, patch, oddities, validation })
     }
 
-    fn patched(&self, current: &Value) -> Result<Value, Status> {
-        match self.kind {
+    /// What the patch makes of an object of this type; not decoded yet.
+    pub(super) fn applied_to(&self, current: &Value, schema: &Schema) -> Result<Value, Status> {
+        let patched = match self.kind {
             PatchType::Json => json_patch::apply(current, &self.patch),
             PatchType::Merge => merge::apply(current, &self.patch),
-            PatchType::Strategic | PatchType::Apply => strategic::apply(current, &self.patch, &self.row.schema),
+            PatchType::Strategic | PatchType::Apply => strategic::apply(current, &self.patch, schema),
         }
-        .map_err(|e| refuse(&e))
+        .map_err(|e| refuse(&e))?;
+        match patched {
+            Value::Object(_) => Ok(patched),
+            other => Err(self.invalid(&other, body::no_type_in(&other))),
+        }
     }
 
+    /// Decodes what the patch has made as a `kind` (group, version, kind).
+    pub(super) fn decode(
+        &self,
+        row: &Resource,
+        kind: (&str, &str, &str),
+        patched: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let mut problems = self.oddities.clone();
+        let object =
+            body::conform(row, kind, patched.clone(), &mut problems).map_err(|why| self.invalid(&patched, why))?;
+        self.judge(&patched, problems, warnings)?;
+        Ok(object)
+    }
+
+    /// Warns of what a strict reader minds, or refuses the patch for it.
+    fn judge(&self, patched: &Value, problems: Vec<String>, warnings: &mut Vec<String>) -> Result<(), Status> {
+        match self.validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => warnings.extend(problems),
+            FieldValidation::Strict if problems.is_empty() => {}
+            FieldValidation::Strict => {
+                return Err(self.invalid(patched, format!("strict decoding error: {}", problems.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// The refusal of what the patch would make of the object.
+    fn invalid(&self, patched: &Value, why: String) -> Status {
+        let shown = match self.kind {
+            PatchType::Strategic => go_format(&self.patch),
+            _ => String::from_utf8_lossy(&json::encode(patched)).into_owned(),
+        };
+        invalid_patch(&shown, why)
+    }
+}
+
+/// A patch that is applied to whatever the object's current state is.
+struct Patch<'a> {
+    document: Document,
+    row: &'a Resource,
+    /// The rows of all versions; empty if there is just one.
+    versions: &'a [Resource],
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Patch<'_> {
     /// A patch cannot turn an object into one of another kind. A built-in that has lost its kind is of the one that it was.
     fn of_its_kind(&self, mut patched: Value) -> Result<Value, Status> {
         let row = self.row;
@@ -147,7 +194,7 @@ impl<'a> Patch<'a> {
         }
         match errors.first() {
             None => Ok(patched),
-            Some(first) if row.built_in => Err(self.invalid(&patched, first.to_string())),
+            Some(first) if row.built_in => Err(self.document.invalid(&patched, first.to_string())),
             Some(_) => {
                 let version = patched.str_at(&["apiVersion"]).unwrap_or("");
                 let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -156,13 +203,18 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// The refusal of what the patch would make of the object.
-    fn invalid(&self, patched: &Value, why: String) -> Status {
-        let shown = match self.kind {
-            PatchType::Strategic => go_format(&self.patch),
-            _ => String::from_utf8_lossy(&json::encode(patched)).into_owned(),
-        };
-        invalid_patch(&shown, why)
+    /// The members that a custom resource cannot have in the version that a patch gives it, where there is no such version.
+    fn unknown_elsewhere(&self, patched: &Value) -> Vec<String> {
+        let row = self.row;
+        let version = patched.str_at(&["apiVersion"]).unwrap_or("");
+        let is_known = version == row.api_version() || self.versions.iter().any(|row| row.api_version() == version);
+        let of_group = version.split_once('/').is_some_and(|(group, _)| group == row.group);
+        if row.built_in || is_known || !of_group || patched.str_at(&["kind"]) != Some(row.kind.as_str()) {
+            return Vec::new();
+        }
+        let members = patched.as_object().into_iter().flat_map(|members| members.keys());
+        let unknown = members.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+        unknown.map(|key| format!("unknown field {:?}", key.as_str())).collect()
     }
 }
 
@@ -170,21 +222,12 @@ impl<'a> Patch<'a> {
 impl Change for Patch<'_> {
     async fn apply(&self, current: Option<&Value>, warnings: &mut Vec<String>) -> Result<Option<Value>, Status> {
         let Some(current) = current else { return Ok(None) };
-        let patched = self.patched(current)?;
         let row = self.row;
-        let mut problems = self.oddities.clone();
+        let patched = self.document.applied_to(current, &row.schema)?;
+        self.document.judge(&patched, self.unknown_elsewhere(&patched), warnings)?;
         let patched = self.of_its_kind(patched)?;
         let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let object =
-            body::conform(row, kind, patched.clone(), &mut problems).map_err(|why| self.invalid(&patched, why))?;
-        match self.validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => warnings.extend(problems),
-            FieldValidation::Strict if problems.is_empty() => {}
-            FieldValidation::Strict => {
-                return Err(self.invalid(&patched, format!("strict decoding error: {}", problems.join(", "))));
-            }
-        }
+        let object = self.document.decode(row, kind, patched, warnings)?;
         check_name(&object, self.name)?;
         check_namespace(&object, self.namespace, row.namespaced)?;
         Ok(Some(object))
@@ -197,7 +240,7 @@ fn invalid_patch(shown: &str, why: String) -> Status {
 }
 
 /// What a failed patch means for the client.
-pub(super) fn refuse(error: &PatchError) -> Status {
+fn refuse(error: &PatchError) -> Status {
     match error {
         PatchError::BadRequest(text) => Status::bad_request(text.clone()),
         PatchError::Unprocessable(_) => Status::generic(422, "", &GroupResource::default(), "", "", 0),

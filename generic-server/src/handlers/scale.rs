@@ -5,8 +5,7 @@ use machinery::{
     Str, Value,
     meta::{field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
     object,
-    patch::{json_patch, merge, strategic},
-    schema::builtin,
+    schema::{Schema, Shape, builtin},
 };
 use storage::cache::ReadAt;
 
@@ -14,21 +13,29 @@ use super::{
     Target, body,
     create::{check_name, check_namespace},
     options::{FieldValidation, WriteKind, WriteOptions},
+    patch::{Document, PatchType},
+    repeated_keys,
     scale_fields::ScaleFields,
     scale_view::ScaleView,
     warned,
 };
 use crate::{
+    fields,
     pipeline::respond::Response,
     registry::{Change, Write},
     resource::{Resource, SubresourceKind, Verb},
 };
+
+/// The kind of the document.
+const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
 
 /// Where the parts of a scale stand in an object.
 struct Paths {
     replicas: Vec<Str>,
     status_replicas: Vec<Str>,
     selector: Option<Vec<Str>>,
+    /// The selector is a set of labels, not one that matches labels and expressions (replication controllers).
+    is_plain: bool,
 }
 
 impl Paths {
@@ -38,6 +45,7 @@ impl Paths {
                 replicas: spec_replicas.clone(),
                 status_replicas: status_replicas.clone(),
                 selector: selector.clone(),
+                is_plain: selector.as_ref().is_some_and(|path| is_map(&row.schema, path)),
             },
             _ => unreachable!("only rows with a scale come here"),
         }
@@ -69,6 +77,7 @@ impl Paths {
         let mut status = object! { "replicas" => replicas };
         let selector = self.selector.as_ref().and_then(|path| at(path)).map(|selector| match selector {
             Value::String(text) => text,
+            Value::Object(labels) if self.is_plain => LabelSelector::from_labels(&labels).to_string().into(),
             other => LabelSelector::from_value(&other).map(|s| s.to_string().into()).unwrap_or_default(),
         });
         if let Some(selector) = selector.filter(|s| !s.is_empty()) {
@@ -79,6 +88,12 @@ impl Paths {
             "metadata" => metadata, "spec" => spec, "status" => status,
         }
     }
+}
+
+/// Whether a path leads to a map whose keys are data.
+fn is_map(schema: &Schema, path: &[Str]) -> bool {
+    let found = path.iter().try_fold(schema, |at, name| Some(&at.as_object()?.field(name)?.schema));
+    found.is_some_and(|schema| matches!(schema.resolve().shape, Shape::Map(_)))
 }
 
 /// Answers the request.
@@ -102,18 +117,21 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
 /// Changes the scale; gives it as it is then.
 async fn write(target: &mut Target, paths: &Paths, warnings: &mut Vec<String>) -> Result<Value, Status> {
     let verb = target.request.info.verb;
-    let write_kind = match verb {
-        Verb::Patch if is_apply(target) => WriteKind::Apply,
-        Verb::Patch => WriteKind::Patch,
-        _ => WriteKind::Update,
+    let patch = match verb {
+        Verb::Patch => Some(PatchType::read(target.request.header("content-type"), &target.entry.row)?),
+        _ => None,
+    };
+    let write_kind = match patch {
+        Some(PatchType::Apply) => WriteKind::Apply,
+        Some(_) => WriteKind::Patch,
+        None => WriteKind::Update,
     };
     let options = WriteOptions::read(&target.request, write_kind)?;
-    let change = if verb == Verb::Patch {
-        NewScale::Patch(read_patch(target).await?)
+    let change = if let Some(patch) = patch {
+        read_patch(target, patch, options.field_validation, warnings).await?
     } else {
         let row = &target.entry.row;
-        let kind = ("autoscaling", "v1", "Scale");
-        let scale = body::read_object(&mut target.request, row, kind, options.field_validation, warnings).await?;
+        let scale = body::read_object(&mut target.request, row, SCALE, options.field_validation, warnings).await?;
         check_name(&scale, &target.request.info.name)?;
         check_namespace(&scale, &target.request.info.namespace, row.namespaced)?;
         NewScale::Whole(without_zero(scale))
@@ -138,41 +156,25 @@ async fn write(target: &mut Target, paths: &Paths, warnings: &mut Vec<String>) -
 /// What a request makes of the scale.
 enum NewScale {
     Whole(Value),
-    Patch(ScalePatch),
+    Patched(Document),
+    Applied(Value),
 }
 
-enum ScalePatch {
-    Json(Value),
-    Merge(Value),
-    Strategic(Value),
-    Apply(Value),
-}
-
-const APPLY: &str = "application/apply-patch+yaml";
-
-fn is_apply(target: &Target) -> bool {
-    target.request.header("content-type").is_some_and(|t| t.split(';').next() == Some(APPLY))
-}
-
-async fn read_patch(target: &mut Target) -> Result<ScalePatch, Status> {
-    let content_type = target.request.header("content-type").unwrap_or("").to_owned();
-    let built_in = target.entry.row.built_in;
+async fn read_patch(
+    target: &mut Target,
+    kind: PatchType,
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<NewScale, Status> {
     let bytes = body::read_body(&mut target.request).await?;
-    let patch =
-        machinery::codec::json::decode(&bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")));
-    match content_type.split(';').next().unwrap_or("").trim() {
-        "application/json-patch+json" => Ok(ScalePatch::Json(patch?)),
-        "application/merge-patch+json" => Ok(ScalePatch::Merge(patch?)),
-        "application/strategic-merge-patch+json" if built_in => Ok(ScalePatch::Strategic(patch?)),
-        APPLY => {
-            let applied = machinery::codec::yaml::decode(&bytes).map_err(|e| Status::bad_request(e.to_string()))?;
-            Ok(ScalePatch::Apply(applied))
-        }
-        _ => {
-            let known = ["application/json-patch+json", "application/merge-patch+json", APPLY];
-            Err(Status::unsupported_media_type(if built_in { &known[..2] } else { &known }))
-        }
+    if kind != PatchType::Apply {
+        return Document::read(kind, &bytes, validation).map(NewScale::Patched);
     }
+    let (config, repeated) = fields::read_applied(&bytes, validation)?;
+    if let (Some(repeated), FieldValidation::Warn) = (repeated, validation) {
+        warnings.extend(repeated_keys(&repeated));
+    }
+    Ok(NewScale::Applied(config))
 }
 
 /// A scale to no replicas does not name them.
@@ -200,17 +202,9 @@ impl Change for SetReplicas<'_> {
         let mut before = self.paths.scale(current);
         self.fields.show(current, &mut before);
         let scale = match &self.change {
-            NewScale::Patch(ScalePatch::Apply(config)) => {
-                self.conformed(self.fields.apply(&before, config)?, warnings)?
-            }
-            change => {
-                let mut scale = match change {
-                    NewScale::Whole(scale) => scale.clone(),
-                    NewScale::Patch(patch) => self.patched(&before, patch, warnings)?,
-                };
-                self.fields.track(&before, &mut scale);
-                scale
-            }
+            NewScale::Applied(config) => self.decoded(self.fields.apply(&before, config)?, warnings)?,
+            NewScale::Whole(scale) => self.tracked(&before, scale.clone()),
+            NewScale::Patched(patch) => self.tracked(&before, self.patched(&before, patch, warnings)?),
         };
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
         // Custom resources say in their own words what is wrong with them.
@@ -235,21 +229,23 @@ impl Change for SetReplicas<'_> {
 }
 
 impl SetReplicas<'_> {
-    fn patched(&self, scale: &Value, patch: &ScalePatch, warnings: &mut Vec<String>) -> Result<Value, Status> {
-        let schema = builtin::schema_of("autoscaling", "v1", "Scale").expect("the table has Scale");
-        let patched = match patch {
-            ScalePatch::Json(patch) => json_patch::apply(scale, patch),
-            ScalePatch::Merge(patch) => merge::apply(scale, patch),
-            ScalePatch::Strategic(patch) | ScalePatch::Apply(patch) => strategic::apply(scale, patch, schema),
-        }
-        .map_err(|e| super::patch::refuse(&e))?;
-        self.conformed(patched, warnings)
+    fn patched(&self, scale: &Value, patch: &Document, warnings: &mut Vec<String>) -> Result<Value, Status> {
+        let schema = builtin::schema_of(SCALE.0, SCALE.1, SCALE.2).expect("the table has Scale");
+        let patched = patch.applied_to(scale, schema)?;
+        let scale = patch.decode(self.row, SCALE, patched, warnings)?;
+        check_name(&scale, self.name)?;
+        Ok(without_zero(scale))
     }
 
-    fn conformed(&self, patched: Value, warnings: &mut Vec<String>) -> Result<Value, Status> {
-        let kind = ("autoscaling", "v1", "Scale");
+    fn tracked(&self, before: &Value, mut scale: Value) -> Value {
+        self.fields.track(before, &mut scale);
+        scale
+    }
+
+    /// Decodes an applied configuration, once it is merged.
+    fn decoded(&self, merged: Value, warnings: &mut Vec<String>) -> Result<Value, Status> {
         let mut problems = Vec::new();
-        let patched = body::conform(self.row, kind, patched, &mut problems).map_err(Status::bad_request)?;
+        let scale = body::conform(self.row, SCALE, merged, &mut problems).map_err(Status::unknown_error)?;
         match self.fields.options.field_validation {
             FieldValidation::Warn => warnings.extend(problems),
             FieldValidation::Strict if !problems.is_empty() => {
@@ -257,7 +253,7 @@ impl SetReplicas<'_> {
             }
             _ => {}
         }
-        check_name(&patched, self.name)?;
-        Ok(without_zero(patched))
+        check_name(&scale, self.name)?;
+        Ok(without_zero(scale))
     }
 }

@@ -8,7 +8,7 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect};
 
-use super::{Change, Registry, Write, Written, metadata, reserve::Held};
+use super::{Change, Registry, Write, Written, is_too_large, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
@@ -54,19 +54,21 @@ impl Registry {
         self.admit(Operation::Create, write, &name, None, &mut object).await?;
         metadata::note_repeated_owners(&mut object, metadata::AFTER_ADMISSION, write.warnings);
         // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
-        let object = if self.row.built_in { self.in_stored_version(write.row, object).await? } else { object };
+        let mut object = if self.row.built_in { self.in_stored_version(write.row, object).await? } else { object };
         let generated =
             metadata::text(&object, "name").is_empty() && !metadata::text(&object, "generateName").is_empty();
-        let mut tries = if generated { NAME_TRIES } else { 1 };
+        let may_forget = !change.is_some_and(Change::tracks_fields);
+        let mut tries = 0;
         loop {
-            tries -= 1;
             match self.create_once(write, object.clone(), change).await {
                 Err(status) if generated && status.is_already_exists() => {
-                    if tries == 0 {
+                    tries += 1;
+                    if tries == NAME_TRIES {
                         let base = metadata::text(&object, "generateName");
                         return Err(Status::generate_name_conflict(&self.group_resource(), base, 1));
                     }
                 }
+                Err(status) if is_too_large(&status) && may_forget && metadata::forget_managers(&mut object) => {}
                 done => return done,
             }
         }
@@ -155,7 +157,12 @@ impl Registry {
                 held.refused();
                 Err(self.exists(&key, &name).await)
             }
-            Err(error) => Err(self.store_error(error, "create", &name)),
+            Err(error) => {
+                if matches!(error, StoreError::TooLarge { .. }) {
+                    held.refused();
+                }
+                Err(self.store_error(error, "create", &name))
+            }
         }
     }
 

@@ -66,7 +66,12 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
     }
 }
 
-/// The number of finalizers.
+/// Drops who manages which field, so that the object gets smaller. Whether there was anything to drop.
+pub(super) fn forget_managers(object: &mut Value) -> bool {
+    object.remove_at(&["metadata", "managedFields"]).is_some()
+}
+
+/// Whether there are finalizers.
 pub(super) fn has_finalizers(object: &Value) -> bool {
     object.at(&["metadata", "finalizers"]).and_then(Value::as_array).is_some_and(|f| !f.is_empty())
 }

@@ -306,6 +306,12 @@ impl Registry {
     }
 }
 
+/// Whether the store refused a write because the object is too large. Without its managers it may fit: those of an object
+/// with very many fields take as much as the fields, and only applies need them.
+fn is_too_large(status: &Status) -> bool {
+    status.code == 413
+}
+
 /// Why an entry cannot be read.
 fn reason(entry: &storage::cache::Entry) -> &str {
     match entry {

@@ -9,7 +9,7 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect, KeyValue};
 
-use super::{Registry, Write, Written, metadata, reserve::Held};
+use super::{Registry, Write, Written, is_too_large, metadata, reserve::Held};
 use crate::{
     admission::{Attributes, Operation},
     fields,
@@ -56,13 +56,16 @@ impl Registry {
         let key = self.key(write.namespace, name);
         let mut current = self.current(&key)?;
         let warned = write.warnings.len();
+        let mut forget = false;
         for attempt in 0..TRIES {
             write.warnings.truncate(warned); // of the attempts only the last one warns
             let Some(state) = &current else { return self.create_by_update(write, name, change).await };
-            match self.update_once(write, &key, name, change, state).await? {
-                Ok(written) => return Ok(written),
-                Err(_) if attempt + 1 == TRIES => break,
-                Err(found) => current = found.map(|kv| self.parse(&kv)).transpose()?,
+            match self.update_once(write, &key, name, change, state, forget).await {
+                Err(status) if is_too_large(&status) && !forget && !change.tracks_fields() => forget = true,
+                Err(status) => return Err(status),
+                Ok(Ok(written)) => return Ok(written),
+                Ok(Err(_)) if attempt + 1 == TRIES => break,
+                Ok(Err(found)) => current = found.map(|kv| self.parse(&kv)).transpose()?,
             }
         }
         Err(Status::stale(&self.group_resource(), name))
@@ -104,7 +107,7 @@ impl Registry {
         }
     }
 
-    /// One try. The inner error is what a faster writer left behind.
+    /// One try, perhaps without fields' managers. The inner error is what a faster writer left behind.
     async fn update_once(
         &self,
         write: &mut Write<'_>,
@@ -112,6 +115,7 @@ impl Registry {
         name: &str,
         change: &dyn Change,
         current: &Current,
+        forget: bool,
     ) -> Result<Result<Written, Option<KeyValue>>, Status> {
         let old_versioned = self.value_in_version(write.row, current.value.clone()).await?;
         let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
@@ -130,6 +134,9 @@ impl Registry {
             machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
+        if forget {
+            metadata::forget_managers(&mut new);
+        }
         metadata::note_repeated_owners(&mut new, metadata::AFTER_ADMISSION, write.warnings);
         // The rules of built-in kinds are about the stored version, those of custom resources about the request's.
         let (mut new, old) = match self.row.built_in {
@@ -175,7 +182,12 @@ impl Registry {
                 held.refused();
                 if pinned { Err(Status::stale(&self.group_resource(), name)) } else { Ok(Err(current.map(|kv| *kv))) }
             }
-            Err(error) => Err(self.store_error(error, "update", name)),
+            Err(error) => {
+                if matches!(error, StoreError::TooLarge { .. }) {
+                    held.refused();
+                }
+                Err(self.store_error(error, "update", name))
+            }
         }
     }
 

@@ -71,6 +71,16 @@ pub fn strict_errors(patch: &Value) -> Result<Vec<String>, PatchError> {
     Ok(unknown)
 }
 
+/// Of the repeated members that the decoder has found in a patch, those that count, in the words of
+/// [`strict_errors`]: a member that no operation has is unknown, and no more than that.
+pub fn repeated(found: &[String]) -> impl Iterator<Item = String> {
+    let known = |text: &&String| {
+        let member = text.split_once("].").map_or("", |(_, path)| path.split(['.', '[', '"']).next().unwrap_or(""));
+        matches!(member, "op" | "path" | "from" | "value")
+    };
+    found.iter().filter(known).map(|text| format!("json patch {text}"))
+}
+
 /// What Go's decoder calls a value.
 pub(super) fn go_json_type(value: &Value) -> &'static str {
     match value {
@@ -404,6 +414,12 @@ mod tests {
         assert_eq!(
             strict_errors(&patch).expect("decodes"),
             [r#"json patch unknown field "[0].extra""#, r#"json patch unknown field "[1].other""#]
+        );
+        let found =
+            ["duplicate field \"[0].path\"", "duplicate field \"[1].value.a\"", "duplicate field \"[0].extra\""];
+        assert_eq!(
+            repeated(&found.map(str::to_owned)).collect::<Vec<_>>(),
+            [r#"json patch duplicate field "[0].path""#, r#"json patch duplicate field "[1].value.a""#]
         );
         let check =
             |patch: &str, want: &str| assert_eq!(strict_errors(&json(patch)).expect_err(patch).to_string(), want);

@@ -169,6 +169,12 @@ pub fn apply(
     validate::validate(config, Type::root(schema), false).map_err(|e| {
         ApplyError::Internal(format!("failed to create typed patch object ({}): {e}", label(config, &found)))
     })?;
+    if is_custom(schema) {
+        // It may be older than its schema.
+        validate::validate(&bare, Type::root(schema), true).map_err(|e| {
+            ApplyError::Internal(format!("failed to create typed live object ({}): {e}", label(&bare, write.kind)))
+        })?;
+    }
     let job = Apply { bare: &bare, zero: &zero, config, schema, write, managers };
     let (mut object, managers) = job.run_as_kubectl(force)?;
     if !is_custom(schema) {
