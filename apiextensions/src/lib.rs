@@ -1,11 +1,12 @@
 //! CustomResourceDefinitions and the resources they define.
 //!
 //! A definition is an object like others (`definition`). The `controller` accepts its names, establishes it and clears
-//! up after it; `serving` turns it into rows of the resource table, one a served version, which share one registry. All
+//! up after it; `rules` are its CEL expressions; `serving` turns it into rows of the resource table, one a served version, which share one registry. All
 //! of that is done when the write that changed the definition is answered.
 
 mod controller;
 mod definition;
+mod rules;
 mod server;
 mod serving;
 

@@ -21,7 +21,7 @@ use machinery::{
 use self::parts::Parts;
 use super::{
     conditions::{ESTABLISHED, is_true},
-    view::{Definition, Names},
+    view::{Definition, Names, Version},
 };
 
 pub(super) use status::status;
@@ -39,7 +39,7 @@ pub(super) fn create(definition: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("metadata.{key}"), name, why));
         }
     }
-    errors.extend(spec(definition, &Rules { known_review_version: true, any_ca_bundle: true }));
+    errors.extend(spec(definition, &Rules { known_review_version: true, any_ca_bundle: true, old: None }));
     errors.extend(status(definition));
     errors.extend(status::stored_versions(definition));
     errors.extend(status::approval(definition, None));
@@ -52,6 +52,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let rules = Rules {
         known_review_version: conversion::knows_a_review_version(old),
         any_ca_bundle: conversion::has_bad_ca_bundle(old),
+        old: Some(old),
     };
     let mut errors = spec(new, &rules);
     let mut fixed = |path: &[&str]| {
@@ -72,14 +73,24 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// What depends on what was there before.
-struct Rules {
+struct Rules<'a> {
     /// conversionReviewVersions must name one that this server sends.
     known_review_version: bool,
     /// A caBundle that cannot be read is let pass.
     any_ca_bundle: bool,
+    /// What an update replaces.
+    old: Option<&'a Value>,
 }
 
-fn spec(definition: &Value, rules: &Rules) -> Vec<FieldError> {
+impl Rules<'_> {
+    /// Whether a version had the same schema before.
+    fn keeps_schema(&self, version: Version<'_>) -> bool {
+        let same = |old: Version<'_>| old.name() == version.name() && old.schema() == version.schema();
+        self.old.is_some_and(|old| Definition(old).versions().any(same))
+    }
+}
+
+fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
     let at = Path::ROOT.field("spec");
     let mut errors = group(definition, &at);
     errors.extend(one_of(definition.str_at(&["spec", "scope"]), &["Cluster", "Namespaced"], &at.field("scope")));
@@ -92,6 +103,7 @@ fn spec(definition: &Value, rules: &Rules) -> Vec<FieldError> {
             }
         }
     }
+    let kept = |version: Version<'_>| rules.keeps_schema(version);
     let mut seen: Vec<_> = Vec::new();
     let (mut stored, mut unique) = (0, true);
     for (i, version) in Definition(definition).versions().enumerate() {
@@ -105,7 +117,7 @@ fn spec(definition: &Value, rules: &Rules) -> Vec<FieldError> {
         }
         seen.push(name);
         errors.extend(version::deprecation(version, &here));
-        errors.extend(version::own_parts(version, &parts, &here));
+        errors.extend(version::own_parts(version, &parts, &kept, &here));
     }
     let shown = || BadValue::verbatim(parts.versions_text(definition));
     if !unique {
@@ -122,7 +134,7 @@ fn spec(definition: &Value, rules: &Rules) -> Vec<FieldError> {
         }
     }
     errors.extend(asked_names(&Definition(definition).asked_names(), &at.field("names")));
-    errors.extend(version::common_parts(definition, &parts, &at));
+    errors.extend(version::common_parts(definition, &parts, &kept, &at));
     errors.extend(conversion::errors(definition, rules, &at.field("conversion")));
     errors
 }

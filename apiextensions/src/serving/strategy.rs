@@ -1,7 +1,7 @@
 //! What a write does to a custom resource.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -12,14 +12,21 @@ use generic_server::{
 use machinery::{
     Str, Value,
     codec::json,
-    meta::{Meta, field_error::FieldError, go_text},
+    meta::{
+        Meta,
+        field_error::{FieldError, FieldErrorKind},
+        go_text,
+    },
     patch::apply::ResetFields,
     schema::{self, LazySchema, Schema, structural},
     value::Path,
 };
 
 use super::rows::split;
-use crate::definition::{Definition, Version};
+use crate::{
+    definition::{Definition, Version},
+    rules::{self, RuleTree},
+};
 
 /// The rules of one definition's objects, in all versions.
 pub(super) struct CustomStrategy {
@@ -33,6 +40,8 @@ struct Rules {
     schema: LazySchema,
     has_status: bool,
     scale: Option<Scale>,
+    /// Its `x-kubernetes-validations`, compiled when they are first needed.
+    rules: OnceLock<Option<RuleTree>>,
 }
 
 /// Where the numbers of a scale are, as the definition writes the paths.
@@ -65,6 +74,7 @@ impl CustomStrategy {
                 schema: schema_of(version).unwrap_or_default(),
                 has_status: version.has_status(),
                 scale: version.scale().map(Scale::read),
+                rules: OnceLock::new(),
             })
             .collect();
         CustomStrategy { versions, terminating: AtomicBool::new(false) }
@@ -191,7 +201,22 @@ impl Rules {
         errors.extend(self.scale_errors(object));
         errors.extend(self.embedded(object));
         errors.extend(self.lists(object));
+        self.run_rules(object, None, &mut errors);
         errors
+    }
+
+    /// Adds what the rules say, if what is wrong already lets them be run.
+    fn run_rules(&self, new: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+        let Some(tree) = self.rules.get_or_init(|| RuleTree::of(&self.schema, true)) else { return };
+        use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        let blocks = |e: &FieldError| matches!(e.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid);
+        if errors.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to \
+                       complete validation";
+            errors.push(FieldError::invalid("", Value::Null, why));
+            return;
+        }
+        errors.extend(rules::run(tree, new, old, &Path::ROOT));
     }
 
     /// What an update makes wrong.
@@ -202,6 +227,7 @@ impl Rules {
         if self.lists(old).is_empty() {
             errors.extend(self.lists(new));
         }
+        self.run_rules(new, Some(old), &mut errors);
         errors
     }
 
@@ -219,6 +245,7 @@ impl Rules {
         if self.lists(old).is_empty() {
             errors.extend(self.lists(new));
         }
+        self.run_rules(new, Some(old), &mut errors);
         errors
     }
 

@@ -267,6 +267,8 @@ impl Registry {
             "status" => strategy.validate_status_update(&write.context(), new, old),
             _ => strategy.validate_subresource_update(&write.context(), new, old),
         });
+        let (tolerated, errors): (Vec<_>, Vec<_>) = errors.into_iter().partition(|e| e.tolerated);
+        write.warnings.extend(tolerated.iter().map(ToString::to_string));
         if !errors.is_empty() {
             return Err(Status::invalid(&self.group_kind(), name, errors));
         }

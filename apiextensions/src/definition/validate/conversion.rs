@@ -42,7 +42,7 @@ fn is_pem(bundle: &str) -> bool {
 }
 
 /// What is wrong with the conversion. Upstream's internal form has other names for the parts than the API.
-pub(super) fn errors(definition: &Value, rules: &Rules, at: &Path<'_>) -> Vec<FieldError> {
+pub(super) fn errors(definition: &Value, rules: &Rules<'_>, at: &Path<'_>) -> Vec<FieldError> {
     let Some(conversion) = definition.at(&["spec", "conversion"]).filter(|c| c.as_object().is_some()) else {
         return Vec::new();
     };
@@ -75,7 +75,7 @@ pub(super) fn errors(definition: &Value, rules: &Rules, at: &Path<'_>) -> Vec<Fi
     errors
 }
 
-fn review_version_errors(versions: &[Str], rules: &Rules, at: &Path<'_>) -> Vec<FieldError> {
+fn review_version_errors(versions: &[Str], rules: &Rules<'_>, at: &Path<'_>) -> Vec<FieldError> {
     if versions.is_empty() {
         return vec![FieldError::required(at, "")];
     }

@@ -121,6 +121,8 @@ pub struct FieldError {
     pub value: BadValue,
     /// What the kind alone does not say; may be empty.
     pub detail: String,
+    /// The write leaves it as it was before: its author is warned, and the write goes on.
+    pub tolerated: bool,
 }
 
 impl FieldError {
@@ -135,7 +137,7 @@ impl FieldError {
         if field.is_empty() {
             field.push_str("<nil>");
         }
-        Self { kind, field, value: value.into(), detail: detail.into() }
+        Self { kind, field, value: value.into(), detail: detail.into(), tolerated: false }
     }
 
     /// `Required value: detail`

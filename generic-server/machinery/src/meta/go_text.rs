@@ -46,10 +46,10 @@ pub fn is_print(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
-/// A float as Go's `%v` prints it: the shortest digits, with an exponent below 1e-4 and from 1e21 on.
+/// A float as Go's `%v` prints it: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub fn float(f: f64) -> String {
     let size = f.abs();
-    if f == 0.0 || (1e-4..1e21).contains(&size) {
+    if f == 0.0 || (1e-4..1e6).contains(&size) {
         return f.to_string();
     }
     if f.is_nan() {
@@ -93,7 +93,15 @@ mod tests {
 
     #[test]
     fn floats_print_as_in_go() {
-        for (f, want) in [(0.35, "0.35"), (2.0, "2"), (0.0001, "0.0001"), (0.00001, "1e-05"), (1e21, "1e+21")] {
+        for (f, want) in [
+            (0.35, "0.35"),
+            (2.0, "2"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (999_999.0, "999999"),
+            (1e6, "1e+06"),
+            (1e21, "1e+21"),
+        ] {
             assert_eq!(float(f), want);
         }
     }

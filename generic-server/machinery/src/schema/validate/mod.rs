@@ -9,7 +9,7 @@ mod result;
 
 use std::cell::Cell;
 
-pub use self::formats::is_known_format;
+pub use self::formats::{has_format, is_known_format};
 pub use self::lists::{list_errors, validate_lists};
 use self::ratchet::Old;
 use self::result::{Fault, Outcome};
@@ -247,7 +247,7 @@ impl Walk<'_> {
 
     fn format(&self, validation: &Validation, text: &str, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(format) = validation.format.as_deref() else { return };
-        if formats::holds(format, text) == Some(false) {
+        if formats::has_format(format, text) == Some(false) {
             let what = format!("must be of type {format}: {}", crate::meta::go_text::quote(text));
             outcome.add(self.fault(FieldErrorKind::TypeInvalid, path, text.into(), &what));
         }

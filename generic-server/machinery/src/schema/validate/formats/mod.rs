@@ -8,7 +8,7 @@ mod uri;
 use crate::meta::names;
 
 /// Whether a text has a format; `None` if the format is not one that is checked. Dashes in a format's name do not count.
-pub(super) fn holds(format: &str, text: &str) -> Option<bool> {
+pub fn has_format(format: &str, text: &str) -> Option<bool> {
     let plain: String = format.chars().filter(|c| *c != '-').collect();
     Some(match plain.as_str() {
         "uri" => uri::is_request_uri(text),
@@ -43,7 +43,7 @@ pub(super) fn holds(format: &str, text: &str) -> Option<bool> {
 
 /// Whether a format means anything; upstream drops others before it validates or publishes a schema.
 pub fn is_known_format(format: &str) -> bool {
-    matches!(format, "int32" | "int64" | "float" | "double") || holds(format, "").is_some()
+    matches!(format, "int32" | "int64" | "float" | "double") || has_format(format, "").is_some()
 }
 
 #[cfg(test)]
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn texts_have_their_format_or_not() {
         let check = |format: &str, good: &[&str], bad: &[&str]| {
-            good.iter().for_each(|t| assert_eq!(holds(format, t), Some(true), "{format}: {t}"));
-            bad.iter().for_each(|t| assert_eq!(holds(format, t), Some(false), "{format}: {t}"));
+            good.iter().for_each(|t| assert_eq!(has_format(format, t), Some(true), "{format}: {t}"));
+            bad.iter().for_each(|t| assert_eq!(has_format(format, t), Some(false), "{format}: {t}"));
         };
         check(
             "uri",
@@ -99,6 +99,6 @@ mod tests {
         );
         check("duration", &["1h30m", "3 days", "1w", "-1.5s"], &["", "1", "x", "1 parsec"]);
         check("k8s-short-name", &["a-b"], &["a.b", "A"]);
-        assert_eq!(holds("temperature", "x"), None);
+        assert_eq!(has_format("temperature", "x"), None);
     }
 }
