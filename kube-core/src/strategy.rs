@@ -65,6 +65,8 @@ pub(crate) struct Rules {
     pub(crate) resets: &'static [(&'static str, &'static [&'static [&'static str]])],
     /// Warnings for the author of an object, given the old one if it is an update.
     pub(crate) warn: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// Warnings for the author of a status.
+    pub(crate) warn_status: fn(&Value) -> Vec<String>,
     /// Warnings for the author of an object as it came, whether or not it is accepted.
     pub(crate) warn_early: fn(&Value) -> Vec<String>,
     /// Seconds that a deleted object lives on, given what the request asked for.
@@ -122,6 +124,7 @@ impl Rules {
         subresources: &[],
         resets: &[],
         warn: |_, _| Vec::new(),
+        warn_status: |_| Vec::new(),
         warn_early: |_| Vec::new(),
         grace: |_, _| None,
         may_finish: |_| true,
@@ -233,6 +236,12 @@ impl Rules {
         self
     }
 
+    /// With warnings for authors of statuses.
+    pub(crate) const fn warn_status(mut self, rule: fn(&Value) -> Vec<String>) -> Self {
+        self.warn_status = rule;
+        self
+    }
+
     /// With members that updates may not change.
     pub(crate) const fn update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
         self.update = rule;
@@ -326,6 +335,10 @@ impl Strategy for Kind {
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
         (self.rules.warn)(new, Some(old))
+    }
+
+    fn warnings_on_status_update(&self, new: &Value) -> Vec<String> {
+        (self.rules.warn_status)(new)
     }
 
     fn prepare_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {

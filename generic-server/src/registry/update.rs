@@ -272,8 +272,10 @@ impl Registry {
         if !errors.is_empty() {
             return Err(Status::invalid(&self.group_kind(), name, errors));
         }
-        if write.subresource.is_empty() {
-            write.warnings.extend(strategy.warnings_on_update(new, old));
+        match write.subresource {
+            "" => write.warnings.extend(strategy.warnings_on_update(new, old)),
+            "status" => write.warnings.extend(strategy.warnings_on_status_update(new)),
+            _ => {}
         }
         let attributes = Attributes {
             operation: Operation::Update,

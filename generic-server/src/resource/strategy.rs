@@ -121,6 +121,11 @@ pub trait Strategy: Send + Sync {
         self.warnings_on_create(new)
     }
 
+    /// Warnings for the author of an update of the status.
+    fn warnings_on_status_update(&self, _new: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the kind has a status that only the status subresource writes.
     fn has_status(&self) -> bool {
         false

@@ -5,18 +5,25 @@ use machinery::Value;
 use super::{levels, validation};
 use crate::{
     defaults::{number, part, pointer, within},
-    strategy::Rules,
+    strategy::{Rules, restore_metadata},
+};
+
+/// An update of the status changes nothing else.
+const STATUS_ALONE: Rules = Rules {
+    status_update: |_, new, old| restore_metadata(new, old),
+    resets: &[("status", &[&["metadata"], &["spec"]])],
+    ..Rules::WORKLOAD
 };
 
 /// The rules of flow schemas.
-pub(super) const FLOW_SCHEMAS: Rules = Rules::WORKLOAD
+pub(super) const FLOW_SCHEMAS: Rules = STATUS_ALONE
     .defaults(|schema| within(schema, "spec", |spec| number(spec, "matchingPrecedence", 1000)))
     .validate(validation::flow_schema)
     .validate_status(validation::conditions);
 
 /// The rules of priority levels.
 pub(super) const PRIORITY_LEVELS: Rules =
-    Rules::WORKLOAD.defaults(priority_level).validate(levels::level).validate_status(validation::conditions);
+    STATUS_ALONE.defaults(priority_level).validate(levels::level).validate_status(validation::conditions);
 
 fn priority_level(level: &mut Value) {
     within(level, "spec", |spec| {

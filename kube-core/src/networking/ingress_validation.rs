@@ -113,8 +113,12 @@ fn paths(paths: &Field<'_>, errors: &mut Errors) {
         paths.required("", errors);
     }
     paths.each(|path| {
-        one_path(&path, errors);
-        backend(&path.at("backend"), errors);
+        if path.at("pathType").is_set() {
+            one_path(&path, errors);
+            backend(&path.at("backend"), errors);
+        } else {
+            path.at("pathType").required("pathType must be specified", errors);
+        }
     });
 }
 
@@ -124,10 +128,6 @@ const NOT_AT_THE_END: [&str; 2] = ["/..", "/."];
 
 fn one_path(entry: &Field<'_>, errors: &mut Errors) {
     let (path, kind) = (entry.at("path"), entry.at("pathType"));
-    if !kind.is_set() {
-        kind.required("pathType must be specified", errors);
-        return;
-    }
     let text = path.text();
     match kind.text() {
         "Exact" | "Prefix" => {
@@ -254,6 +254,8 @@ mod tests {
             object! { "defaultBackend" => both },
             &[r#"spec.defaultBackend: Invalid value: "": cannot set both resource and service backends"#],
         );
+        let untyped = object! { "rules" => array![object! { "http" => object! { "paths" => array![object! {}] } }] };
+        check(untyped, &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"]);
         let path = object! {
             "path" => "/a/..", "pathType" => "Exact",
             "backend" => object! { "service" => object! { "name" => "s", "port" => object! { "number" => 80 } } },

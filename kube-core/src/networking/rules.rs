@@ -4,6 +4,7 @@ use machinery::{Value, array};
 
 use super::{ingress_validation as ingresses, validation};
 use crate::{
+    core::services::balancer_warnings,
     defaults::{each, is_empty, pointer, within},
     strategy::Rules,
 };
@@ -13,7 +14,8 @@ pub(super) const INGRESSES: Rules = Rules::WORKLOAD
     .validate(ingresses::create)
     .validate_update(ingresses::update)
     .validate_status(ingresses::status)
-    .warn(ingresses::warnings);
+    .warn(ingresses::warnings)
+    .warn_status(balancer_warnings);
 
 /// The rules of addresses.
 pub(super) const IP_ADDRESSES: Rules = Rules::PLAIN

@@ -180,7 +180,8 @@ pub(super) fn address(_cx: &WriteContext<'_>, address: &Field<'_>, errors: &mut 
 }
 
 /// What is wrong with an update of an address.
-pub(super) fn address_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+pub(super) fn address_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    address(cx, new, errors);
     let (spec, before) = (new.at("spec"), old.at("spec"));
     let (parent, old_parent) = (spec.at("parentRef"), before.at("parentRef"));
     if !parent.same(&old_parent) {

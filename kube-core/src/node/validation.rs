@@ -3,20 +3,13 @@
 use generic_server::resource::WriteContext;
 use machinery::meta::names;
 
-use crate::core::pods::validation::tolerations as check_tolerations;
-use crate::validation::{Errors, Field, container_resource_name, resource_amount};
+use crate::core::pods::validation::{class_overhead, tolerations as check_tolerations};
+use crate::validation::{Errors, Field};
 
 pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
     class.at("handler").check(names::dns1123_label, errors);
     let overhead = class.at("overhead");
-    let fixed = overhead.at("podFixed");
-    // Upstream judges them as the limits of a container.
-    let limits = fixed.at("limits");
-    let limits = limits.with(fixed.value());
-    limits.each_key(|name, entry| {
-        container_resource_name(&entry, name, errors);
-        resource_amount(&entry, name, errors);
-    });
+    class_overhead(&overhead, overhead.at("podFixed").value(), errors);
     let scheduling = class.at("scheduling");
     scheduling.at("nodeSelector").labels(errors);
     let tolerations = scheduling.at("tolerations");
@@ -28,6 +21,38 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     }
 }
 
-pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+pub(super) fn class_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    class(cx, new, errors);
     new.at("handler").immutable(&old.at("handler"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use generic_server::auth::User;
+    use machinery::codec::json;
+
+    use super::*;
+
+    #[test]
+    fn overhead_is_judged_as_limits_of_a_container() {
+        let check = |fixed: &str, expect: &[&str]| {
+            let text = format!(r#"{{"handler":"h","overhead":{{"podFixed":{fixed}}}}}"#);
+            let object = json::decode(text.as_bytes()).expect("valid JSON");
+            let user = User::default();
+            let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+            let mut errors = Errors::default();
+            class(&cx, &Field::root(&object), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{fixed}");
+        };
+        check(r#"{"cpu":"1","memory":"1Mi"}"#, &[]);
+        check(r#"{"cpu":"-1"}"#, &[r#"overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0"#]);
+        check(
+            r#"{"hugepages-2Mi":"3Mi"}"#,
+            &[
+                r#"overhead.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-2Mi"#,
+                "overhead: Forbidden: HugePages require cpu or memory",
+            ],
+        );
+    }
 }

@@ -7,7 +7,7 @@ use super::validation;
 use crate::{
     core::pods::warnings::renamed,
     defaults::{is_empty, pointer, within},
-    strategy::{Rules, restore},
+    strategy::{Rules, restore, restore_metadata},
     validation::Field,
 };
 
@@ -40,6 +40,7 @@ pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN
     .conditional()
     .returns_deleted()
     .defaults(driver)
+    .create(|_, driver| drop_disabled(driver, None))
     .update(update_driver)
     .validate(validation::driver)
     .validate_update(validation::driver_update);
@@ -49,11 +50,12 @@ pub(super) const CSI_NODES: Rules =
     Rules::PLAIN.conditional().returns_deleted().validate(validation::node).validate_update(validation::node_update);
 
 /// The rules of attachments.
-pub(super) const ATTACHMENTS: Rules = Rules::STATUS
-    .conditional()
-    .returns_deleted()
-    .validate(validation::attachment)
-    .validate_update(validation::attachment_update);
+pub(super) const ATTACHMENTS: Rules =
+    Rules { resets: &[("status", &[&["metadata"], &["spec"]])], ..Rules::STATUS.conditional().returns_deleted() }
+        .status_update(|_, new, old| restore_metadata(new, old))
+        .validate(validation::attachment)
+        .validate_update(validation::attachment_update)
+        .validate_status(validation::attachment_update);
 
 /// The rules of capacities.
 pub(super) const CAPACITIES: Rules = Rules::PLAIN
@@ -80,8 +82,17 @@ fn driver(driver: &mut Value) {
     });
 }
 
+/// Keeping pods from nodes without the driver is behind a gate that is off.
+fn drop_disabled(driver: &mut Value, old: Option<&Value>) {
+    const MEMBER: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
+    if old.and_then(|old| old.at(&MEMBER)).is_none_or(Value::is_null) {
+        driver.remove_at(&MEMBER);
+    }
+}
+
 /// Drivers count changes of what may change, and only those: a new one has no generation.
 fn update_driver(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    drop_disabled(new, Some(old));
     let generation = ["metadata", "generation"];
     restore(new, old, &generation);
     let changed = ["tokenRequests", "requiresRepublish", "seLinuxMount"].iter().any(|member| {

@@ -19,14 +19,14 @@ const MOST_PARAMETER_BYTES: usize = 256 * 1024;
 /// Bounds of the life of a token that a driver asks for, in seconds.
 const SHORTEST_TOKEN: i64 = 600;
 const LONGEST_TOKEN: i64 = 1 << 32;
+/// How much an attachment may say: of itself, and of what went wrong.
+const MOST_ATTACHMENT_BYTES: usize = 256 * 1024;
+const MOST_ERROR_BYTES: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
 /// What is wrong with a storage class.
 pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
-    let provisioner = class.at("provisioner");
-    if provisioner.is_given(errors) {
-        provisioner.check(|text| names::qualified_name(&text.to_lowercase()), errors);
-    }
+    provisioner(&class.at("provisioner"), errors);
     parameters(&class.at("parameters"), false, errors);
     class.at("reclaimPolicy").some_one_of(&["Delete", "Retain"], errors);
     let mode = class.at("volumeBindingMode");
@@ -51,6 +51,11 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
             }
         });
     });
+}
+
+/// Who makes volumes.
+fn provisioner(provisioner: &Field<'_>, errors: &mut Errors) {
+    provisioner.check_given(|text| names::qualified_name(&text.to_lowercase()), errors);
 }
 
 fn parameters(parameters: &Field<'_>, needed: bool, errors: &mut Errors) {
@@ -84,23 +89,33 @@ pub(super) fn class_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'
 /// What is wrong with a driver.
 pub(super) fn driver(_cx: &WriteContext<'_>, driver: &Field<'_>, errors: &mut Errors) {
     let spec = driver.at("spec");
-    let needed = |member: &'static str, errors: &mut Errors| {
+    let needed = |member: &'static str, shown: &'static str, errors: &mut Errors| {
         if !spec.at(member).is_set() {
-            spec.at(member).required("", errors);
+            spec.at(shown).required("", errors);
         }
     };
-    for member in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
-        needed(member, errors);
+    for (member, shown) in
+        [("attachRequired", ATTACH), ("podInfoOnMount", "podInfoOnMount"), ("storageCapacity", "storageCapacity")]
+    {
+        needed(member, shown, errors);
     }
-    let policy = spec.at("fsGroupPolicy");
-    needed("fsGroupPolicy", errors);
-    policy.some_one_of(&["File", "None", "ReadWriteOnceWithFSType"], errors);
+    spec.at("fsGroupPolicy").some_one_of(&["File", "None", "ReadWriteOnceWithFSType"], errors);
     token_requests(&spec.at("tokenRequests"), errors);
     let modes = spec.at("volumeLifecycleModes");
     modes.each(|mode| modes.with(mode.value()).one_of(&["Persistent", "Ephemeral"], errors));
-    needed("seLinuxMount", errors);
-    update_period(&spec, errors);
+    needed("seLinuxMount", "seLinuxMount", errors);
+    let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
+    if period.int().is_some_and(|seconds| seconds < 10) {
+        period.invalid("must be greater than or equal to 10 seconds", errors);
+    }
+    let in_secrets = spec.at("serviceAccountTokenInSecrets");
+    if in_secrets.is_set() && spec.at("tokenRequests").is_empty() {
+        in_secrets.invalid("serviceAccountTokenInSecrets is set but no tokenRequests are specified", errors);
+    }
 }
+
+/// Upstream's name for the path of `attachRequired`.
+const ATTACH: &str = "attachedRequired";
 
 fn token_requests(requests: &Field<'_>, errors: &mut Errors) {
     let mut seen = Seen::default();
@@ -119,22 +134,13 @@ fn token_requests(requests: &Field<'_>, errors: &mut Errors) {
     });
 }
 
-fn update_period(spec: &Field<'_>, errors: &mut Errors) {
-    let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
-    if period.int().is_some_and(|seconds| seconds < 10) {
-        period.invalid("must be greater than or equal to 10 seconds", errors);
-    }
-}
-
 /// What is wrong with an update of a driver.
-pub(super) fn driver_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+pub(super) fn driver_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    driver(cx, new, errors);
     let (spec, before) = (new.at("spec"), old.at("spec"));
-    // Upstream's name for the path.
-    let attach = spec.at("attachedRequired");
+    let attach = spec.at(ATTACH);
     attach.with(spec.at("attachRequired").value()).immutable(&before.at("attachRequired"), errors);
     spec.at("volumeLifecycleModes").immutable(&before.at("volumeLifecycleModes"), errors);
-    token_requests(&spec.at("tokenRequests"), errors);
-    update_period(&spec, errors);
 }
 
 /// What is wrong with the drivers of a node.
@@ -149,8 +155,8 @@ pub(super) fn node(_cx: &WriteContext<'_>, node: &Field<'_>, errors: &mut Errors
             id.invalid("must be 256 characters or less", errors);
         }
         driver.at("allocatable").at("count").non_negative(errors);
-        if !name.is_empty() && !seen.insert(value.str_at(&["name"]).unwrap_or_default()) {
-            name.duplicate(errors);
+        if !seen.insert(value.str_at(&["name"]).unwrap_or_default()) {
+            name.duplicate_text(errors);
         }
         let mut keys = Seen::default();
         let all = value.get("topologyKeys").and_then(Value::as_array).unwrap_or_default();
@@ -178,12 +184,14 @@ pub(super) fn node_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_
         fixed.remove_at(&["allocatable"]);
         fixed
     };
+    let spec = new.at("spec");
     let now = drivers(new.value());
     for before in drivers(old.value()) {
         for driver in now.iter().filter(|driver| driver.get("name") == before.get("name")) {
-            if !fixed(driver).semantic_eq(&fixed(&before)) {
-                let shown = internal::shown("CSINodeDriver", driver);
-                errors.push(FieldError::invalid("CSINodeDriver", shown, "field is immutable"));
+            let driver = fixed(driver);
+            if !driver.semantic_eq(&fixed(&before)) {
+                let shown = internal::shown("CSINodeDriver", &driver);
+                spec.at("drivers").invalid_as(shown, "field is immutable", errors);
             }
         }
     }
@@ -198,16 +206,38 @@ pub(super) fn attachment(_cx: &WriteContext<'_>, attachment: &Field<'_>, errors:
     match (inline.is_set(), name.is_set()) {
         (false, false) => source.required(ONE_SOURCE, errors),
         (true, true) => source.forbidden(ONE_SOURCE, errors),
-        (false, true) => {
-            name.check_given(names::dns1123_subdomain, errors);
-        }
+        (false, true) if name.is_empty() => name.required("must specify non empty persistentVolumeName", errors),
+        (false, true) => name.check(names::dns1123_subdomain, errors),
         (true, false) => volumes_validation::spec(&inline, true, errors),
     }
     spec.at("nodeName").check(names::dns1123_subdomain, errors);
 }
 
-/// What is wrong with an update of an attachment.
-pub(super) fn attachment_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+/// How attaching and detaching went.
+fn attachment_state(status: &Field<'_>, errors: &mut Errors) {
+    let metadata = status.at("attachmentMetadata");
+    let mut bytes = 0;
+    metadata.each_key(|key, value| bytes += key.len() + value.text().len());
+    if bytes > MOST_ATTACHMENT_BYTES {
+        errors.push(FieldError::too_long(metadata, MOST_ATTACHMENT_BYTES));
+    }
+    for member in ["attachError", "detachError"] {
+        let error = status.at(member);
+        if error.at("message").text().len() > MOST_ERROR_BYTES {
+            // Upstream names the other limit.
+            errors.push(FieldError::too_long(error.at("message"), MOST_ATTACHMENT_BYTES));
+        }
+        let code = error.at("errorCode");
+        if code.int().is_some_and(|code| code < 0) {
+            code.invalid(names::range_message(0, i32::MAX), errors);
+        }
+    }
+}
+
+/// What is wrong with an update of an attachment, or of its status.
+pub(super) fn attachment_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    attachment(cx, new, errors);
+    attachment_state(&new.at("status"), errors);
     let (spec, before) = (new.at("spec"), old.at("spec"));
     if !spec.same(&before) {
         spec.invalid_as(internal::shown("VolumeAttachmentSpec", spec.value()), "field is immutable", errors);
@@ -216,34 +246,112 @@ pub(super) fn attachment_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &F
 
 /// What is wrong with a capacity.
 pub(super) fn capacity(_cx: &WriteContext<'_>, capacity: &Field<'_>, errors: &mut Errors) {
-    capacity.at("nodeTopology").label_selector(errors);
+    whole_capacity(capacity, None, errors);
+}
+
+fn whole_capacity(capacity: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
+    let old_topology = old.map(|old| old.at("nodeTopology"));
+    capacity.at("nodeTopology").label_selector_as_before(old_topology.as_ref(), errors);
     capacity.at("storageClassName").check(names::dns1123_subdomain, errors);
-    for member in ["capacity", "maximumVolumeSize"] {
-        let amount = capacity.at(member);
-        if amount.quantity().sign() < 0 {
-            amount.invalid_as(amount.quantity_text(), "must be greater than or equal to 0", errors);
-        }
+    let amount = capacity.at("capacity");
+    if amount.quantity().sign() < 0 {
+        amount.invalid_as(amount.quantity_text(), "must be greater than or equal to 0", errors);
     }
 }
 
 /// What is wrong with an update of a capacity.
-pub(super) fn capacity_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    capacity(cx, new, errors);
+pub(super) fn capacity_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+    whole_capacity(new, Some(old), errors);
     new.at("nodeTopology").immutable_selector(&old.at("nodeTopology"), errors);
     new.at("storageClassName").immutable(&old.at("storageClassName"), errors);
 }
 
 /// What is wrong with a class of attributes.
 pub(super) fn attributes(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
-    sources::csi_driver(&class.at("driverName"), errors);
+    provisioner(&class.at("driverName"), errors);
     parameters(&class.at("parameters"), true, errors);
 }
 
 /// What is wrong with an update of a class of attributes.
-pub(super) fn attributes_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+pub(super) fn attributes_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     for member in ["driverName", "parameters"] {
         if !new.at(member).same(&old.at(member)) {
             new.at(member).forbidden(format!("updates to {member} are forbidden."), errors);
         }
+    }
+    attributes(cx, new, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use generic_server::auth::User;
+    use machinery::codec::json;
+
+    use super::*;
+
+    type UpdateRule = fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors);
+
+    fn check(rule: UpdateRule, new: &str, old: &str, expect: &[&str]) {
+        let parse = |text: &str| json::decode(text.as_bytes()).expect("valid JSON");
+        let (user, new, old) = (User::default(), parse(new), parse(old));
+        let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+        let mut errors = Errors::default();
+        rule(&cx, &Field::root(&new), &Field::root(&old), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{new:?}");
+    }
+
+    #[test]
+    fn attachments_say_only_so_much() {
+        let spec = r#"{"attacher":"a.test","nodeName":"n","source":{"persistentVolumeName":"v"}}"#;
+        let with = |status: &str| format!(r#"{{"spec":{spec},"status":{status}}}"#);
+        let old = with("{}");
+        check(attachment_update, &with(r#"{"attachError":{"message":"m","errorCode":8}}"#), &old, &[]);
+        let long = "x".repeat(1025);
+        check(
+            attachment_update,
+            &with(&format!(r#"{{"attachError":{{"errorCode":-1}},"detachError":{{"message":"{long}"}}}}"#)),
+            &old,
+            &[
+                "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                "status.detachError.message: Too long: may not be more than 262144 bytes",
+            ],
+        );
+    }
+
+    #[test]
+    fn drivers_put_tokens_in_secrets_only_if_they_ask_for_some() {
+        let with = |more: &str| {
+            let spec = r#""attachRequired":true,"podInfoOnMount":false,"storageCapacity":false,"seLinuxMount":false"#;
+            format!(r#"{{"spec":{{{spec}{more}}}}}"#)
+        };
+        check(driver_update, &with(r#","serviceAccountTokenInSecrets":true,"tokenRequests":[{}]"#), &with(""), &[]);
+        check(
+            driver_update,
+            &with(r#","serviceAccountTokenInSecrets":false,"nodeAllocatableUpdatePeriodSeconds":9"#),
+            &with(""),
+            &[
+                "spec.nodeAllocatableUpdatePeriodSeconds: Invalid value: 9: must be greater than or equal to 10 seconds",
+                "spec.serviceAccountTokenInSecrets: Invalid value: false: serviceAccountTokenInSecrets is set but no \
+                 tokenRequests are specified",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_driver_on_a_node_stays_but_for_how_much_it_takes() {
+        let with = |id: &str, count: i64| {
+            let driver = format!(r#"{{"name":"d.test","nodeID":"{id}","allocatable":{{"count":{count}}}}}"#);
+            format!(r#"{{"spec":{{"drivers":[{driver}]}}}}"#)
+        };
+        check(node_update, &with("a", 2), &with("a", 1), &[]);
+        check(
+            node_update,
+            &with("b", 1),
+            &with("a", 1),
+            &[
+                r#"spec.drivers: Invalid value: {"Name":"d.test","NodeID":"b","TopologyKeys":null,"Allocatable":null}: field is immutable"#,
+            ],
+        );
     }
 }

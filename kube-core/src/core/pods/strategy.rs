@@ -20,6 +20,7 @@ pub(crate) const RULES: Rules = Rules {
     validate_update: Some(validation::validate_update),
     validate_status: validation::validate_status,
     warn: warnings::pod,
+    warn_status: warnings::status_addresses,
     warn_early: warnings::annotated_armor,
     grace,
     subresources: &[ephemeral_containers::EPHEMERAL_CONTAINERS, resize::RESIZE],

@@ -14,6 +14,18 @@ use super::{
 };
 use crate::validation::{Field, Seen};
 
+/// Warnings for whoever says which addresses a pod has.
+pub(super) fn status_addresses(pod: &Value) -> Vec<String> {
+    let mut out = Vec::new();
+    for list in ["podIPs", "hostIPs"] {
+        let all = pod.at(&["status", list]).and_then(Value::as_array).unwrap_or_default();
+        for (i, text) in all.iter().enumerate().filter_map(|(i, address)| Some((i, address.str_at(&["ip"])?))) {
+            out.extend(ip::ip_warning(format!("status.{list}[{i}].ip"), text));
+        }
+    }
+    out
+}
+
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const NULL_SELECTOR: &str = "a null labelSelector results in matching no pod";

@@ -13,6 +13,7 @@ use machinery::{Value, meta::names, object};
 
 pub(crate) use reserve::Pools;
 pub(crate) use view::Service;
+pub(crate) use warnings::balancer_warnings;
 
 use crate::{
     defaults::{each, is_empty, part, pointer, text, within},
@@ -28,6 +29,7 @@ pub(super) const SERVICES: Rules = Rules {
     validate_update: Some(validation::update),
     validate_status: validation::status,
     warn: warnings::warnings,
+    warn_status: balancer_warnings,
     ..Rules::STATUS.create_on_update().returns_deleted()
 };
 

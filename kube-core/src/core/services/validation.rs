@@ -21,6 +21,8 @@ const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ran
 const NOT_FOR_EXTERNAL: &str = "may not be set for ExternalName services";
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 const UNCHANGED: &str = "may not change once set";
+/// Where kubelets listen.
+const KUBELET_PORT: i64 = 10250;
 /// Seconds that a client may stay with a pod.
 const MOST_AFFINITY_SECONDS: i64 = 86400;
 
@@ -106,6 +108,14 @@ fn topology(service: &Field<'_>, errors: &mut Errors) {
 
 fn by_type(spec: &Field<'_>, service: Service<'_>, errors: &mut Errors) {
     let ips = spec.at("clusterIPs");
+    if service.is_balanced() {
+        spec.at("ports").each(|port| {
+            if port.at("port").int() == Some(KUBELET_PORT) {
+                let detail = format!("may not expose port {KUBELET_PORT} externally since it is used by kubelet");
+                port.invalid_as(KUBELET_PORT, detail, errors);
+            }
+        });
+    }
     match service.kind() {
         kind @ ("LoadBalancer" | "NodePort") if service.is_headless() => {
             ips.index(0).invalid(format!("may not be set to 'None' for {kind} services"), errors);
@@ -469,4 +479,27 @@ fn balancer_status(status: &Field<'_>, old: &Field<'_>, service: &Value, errors:
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::{array, object};
+
+    use super::*;
+
+    #[test]
+    fn the_port_of_kubelets_stays_inside() {
+        let check = |kind: &str, expect: &[&str]| {
+            let ports = array![object! { "port" => KUBELET_PORT }];
+            let service = object! { "spec" => object! { "type" => kind, "ports" => ports } };
+            let (root, mut errors) = (Field::root(&service), Errors::default());
+            by_type(&root.at("spec"), Service(&service), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{kind}");
+        };
+        check("NodePort", &[]);
+        let refused =
+            "spec.ports[0]: Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet";
+        check("LoadBalancer", &[refused]);
+    }
 }

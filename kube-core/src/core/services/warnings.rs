@@ -7,6 +7,15 @@ use super::{
     view::{NONE, Service},
 };
 
+/// Warnings for whoever says where a balancer is.
+pub(crate) fn balancer_warnings(object: &Value) -> Vec<String> {
+    let points = object.at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array).unwrap_or_default();
+    let warning = |(i, point): (usize, &Value)| {
+        ip::ip_warning(format!("status.loadBalancer.ingress[{i}]"), point.str_at(&["ip"])?)
+    };
+    points.iter().enumerate().filter_map(warning).collect()
+}
+
 /// Warnings for the author of a service.
 pub(super) fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
     let view = Service(service);

@@ -38,6 +38,7 @@ use crate::validation::{Errors, Field};
 #[allow(unused_imports, reason = "rules of other kinds are made of these")]
 pub(crate) use self::{
     claim_template::{spec as claim_spec, template_metadata},
+    resources::class_overhead,
     scheduling::{node_selector, tolerations},
     update::ephemeral_containers,
 };

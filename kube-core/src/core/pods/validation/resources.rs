@@ -29,6 +29,12 @@ pub(super) fn overhead(overhead: &Field<'_>, scope: &Scope<'_>, errors: &mut Err
     );
 }
 
+/// What pods of a class take beside their containers.
+pub(crate) fn class_overhead(overhead: &Field<'_>, fixed: &Value, errors: &mut Errors) {
+    let place = overhead.with(fixed);
+    self::overhead(&place, &Scope::new(&Value::Null, None, None), errors);
+}
+
 /// The resources of all of a pod's containers together.
 pub(super) fn of_pod(resources: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
     if !resources.is_set() {
