@@ -79,6 +79,8 @@ pub(crate) struct Rules {
     pub(crate) marks_deletion: bool,
     /// A DELETE that is done at once answers the object.
     pub(crate) returns_deleted: bool,
+    /// Why the object of a name may not be deleted.
+    pub(crate) refuse_delete: fn(&str) -> Option<&'static str>,
     /// Seconds after which an object is forgotten.
     pub(crate) expires: bool,
 }
@@ -131,6 +133,7 @@ impl Rules {
         deleting: |_| {},
         marks_deletion: false,
         returns_deleted: false,
+        refuse_delete: |_| None,
         expires: false,
     };
     /// A kind with a status.
@@ -396,6 +399,10 @@ impl Strategy for Kind {
 
     fn generation_fields(&self) -> Option<&'static [&'static str]> {
         self.rules.generation
+    }
+
+    fn refuse_delete(&self, name: &str) -> Option<&'static str> {
+        (self.rules.refuse_delete)(name)
     }
 
     fn second_look(&self) -> SecondLook {

@@ -21,6 +21,9 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let view = View::of_request(&target.request, &target.entry)?;
     let options = read_options(&mut target.request).await?;
     let info = &target.request.info;
+    if let Some(why) = target.entry.row.strategy.refuse_delete(&info.name) {
+        return Err(Status::forbidden(&target.registry.group_resource(), &info.name, why));
+    }
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let mut write = Write {
         row: &target.entry.row,

@@ -163,6 +163,10 @@ pub trait Strategy: Send + Sync {
     fn refuse_create(&self) -> Option<&'static str> {
         None
     }
+    /// Why the object of this name may not be deleted by name. (That a whole collection goes is not asked about.)
+    fn refuse_delete(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
     /// Whether finalizers without a domain must be among the standard ones, as for upstream's core kinds.
     fn knows_standard_finalizers(&self) -> bool {
         true

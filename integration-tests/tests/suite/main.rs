@@ -8,6 +8,7 @@ mod disk;
 mod durability;
 mod encryption;
 mod etcd;
+mod every_kind;
 mod helm;
 mod kubectl;
 mod kubectl_apply;

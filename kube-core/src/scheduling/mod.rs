@@ -13,11 +13,18 @@ use crate::{
 const V1: GroupVersion = GroupVersion("scheduling.k8s.io", "v1");
 
 /// A class has a generation, and nothing of it that may change counts.
-const RULES: Rules = Rules::PLAIN
+const RULES: Rules = Rules { refuse_delete, ..CLASSES };
+
+const CLASSES: Rules = Rules::PLAIN
     .counts(&[])
     .defaults(|class| crate::defaults::pointer(class, "preemptionPolicy", "PreemptLowerPriority"))
     .validate(validation::class)
     .validate_update(validation::class_update);
+
+fn refuse_delete(name: &str) -> Option<&'static str> {
+    let of_the_system = matches!(name, "system-cluster-critical" | "system-node-critical");
+    of_the_system.then_some("this is a system priority class and cannot be deleted")
+}
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
