@@ -22,6 +22,7 @@ use generic_server::{
     tasks::{Task, Tasks},
 };
 use kube_core::{
+    node_authorizer::NodeAuthorizer,
     rbac::{Rbac, no_escalation},
     service_network::{self, Reconciler},
 };
@@ -62,7 +63,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     };
 
     let rbac = Arc::new(Rbac::default());
-    let authorizer = authorizer(config, &rbac);
+    let nodes = Arc::new(NodeAuthorizer::default());
+    let authorizer = authorizer(config, &rbac, &nodes);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
@@ -79,15 +81,12 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         host: crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()).into(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
+    nodes.attach(&core.registries);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    let settings = kube_core::admission::Settings {
-        not_ready_toleration_seconds: config.admission.not_ready_toleration_seconds,
-        unreachable_toleration_seconds: config.admission.unreachable_toleration_seconds,
-    };
     let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
         match *name {
             "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
-            name => kube_core::admission::plugin(name, &core.registries, &authorizer, &settings),
+            name => kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings),
         }
     };
     let mut plugins: Vec<_> = config.admission.plugins.iter().filter_map(plugin).collect();
@@ -367,11 +366,12 @@ fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
 }
 
 /// system:masters first, then the modes in order. What is not built yet lets nobody in but to the public paths.
-fn authorizer(config: &Config, rbac: &Arc<Rbac>) -> Arc<dyn Authorizer> {
+fn authorizer(config: &Config, rbac: &Arc<Rbac>, nodes: &Arc<NodeAuthorizer>) -> Arc<dyn Authorizer> {
     let has_roles = config.authorization.modes.contains(&AuthorizationMode::Rbac);
     let modes = config.authorization.modes.iter().filter_map(|mode| -> Option<Arc<dyn Authorizer>> {
         Some(match mode {
             AuthorizationMode::Rbac => rbac.clone(),
+            AuthorizationMode::Node => nodes.clone(),
             AuthorizationMode::AlwaysAllow => Arc::new(auth::Mode::AlwaysAllow),
             AuthorizationMode::AlwaysDeny => Arc::new(auth::Mode::AlwaysDeny),
             // Roles say what is public, if there are any.

@@ -134,6 +134,8 @@ pub struct RequestInfo {
     pub rest: Str,
     /// The collection or object named by the path alone.
     pub route: Route,
+    /// The fields that a collection request's selector pins: each with the value that it must have.
+    pub pinned: Vec<(Str, Str)>,
 }
 
 /// What the shape of a resource path is, before anybody looks whether it exists.
@@ -151,6 +153,11 @@ pub enum Route {
 }
 
 impl RequestInfo {
+    /// Whether only objects whose field has this value are asked for.
+    pub fn pins(&self, field: &str, value: &str) -> bool {
+        self.pinned.iter().any(|(f, v)| f == field && v == value)
+    }
+
     /// The verb as RBAC names it: the resource verb, or the lower-case method of other paths.
     pub fn verb_name(&self) -> &str {
         if self.is_resource && self.verb != Verb::Other { self.verb.name() } else { &self.method }

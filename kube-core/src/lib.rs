@@ -28,6 +28,7 @@ mod events;
 mod flowcontrol;
 mod networking;
 mod node;
+pub mod node_authorizer;
 mod policy;
 pub mod rbac;
 mod resource;

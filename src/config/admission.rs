@@ -1,5 +1,10 @@
 //! Which admission plugins run.
 
+use std::path::Path;
+
+use kube_core::admission::Settings;
+use machinery::{Value, codec::yaml};
+
 use super::Findings;
 use crate::flags::Parsed;
 
@@ -48,15 +53,13 @@ pub const ADMISSION_PLUGINS: [(&str, bool); 41] = [
     ("AlwaysDeny", false),
 ];
 
-/// Which admission plugins run.
+/// Which admission plugins run, and how.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// Their names, in the order in which they run.
     pub plugins: Vec<&'static str>,
-    /// `--default-not-ready-toleration-seconds`.
-    pub not_ready_toleration_seconds: i64,
-    /// `--default-unreachable-toleration-seconds`.
-    pub unreachable_toleration_seconds: i64,
+    /// What they are told.
+    pub settings: Settings,
 }
 
 impl Admission {
@@ -89,12 +92,48 @@ impl Admission {
                 if exactly.is_empty() { has(&on, name) || (*default && !has(&off, name)) } else { has(&exactly, name) };
             runs.then_some(*name)
         };
-        Self {
-            plugins: ADMISSION_PLUGINS.iter().filter_map(runs).collect(),
+        let mut settings = Settings {
             not_ready_toleration_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_toleration_seconds: flags.int("default-unreachable-toleration-seconds"),
+            ..Settings::default()
+        };
+        if let Some(file) = findings.file(flags, "admission-control-config-file")
+            && let Err(why) = configure(&file, &mut settings, findings)
+        {
+            findings.error(format!("failed to read plugin config: {why}"));
+        }
+        Self { plugins: ADMISSION_PLUGINS.iter().filter_map(runs).collect(), settings }
+    }
+}
+
+/// Reads the file that configures plugins: what it says to each stands in it, or in another file that it names.
+fn configure(file: &Path, settings: &mut Settings, findings: &mut Findings) -> Result<(), String> {
+    let config = read(file)?;
+    let kind = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
+    let known = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
+    if !known.contains(&kind.0) || kind.1 != "AdmissionConfiguration" {
+        return Err(format!("{}: {} {} is no AdmissionConfiguration", file.display(), kind.0, kind.1));
+    }
+    for plugin in config.get("plugins").and_then(Value::as_array).unwrap_or_default() {
+        let name = plugin.str_at(&["name"]).unwrap_or_default();
+        if !is_known(name) {
+            return Err(format!("{}: unknown plugin {name:?}", file.display()));
+        }
+        let said = match (plugin.get("configuration").filter(|c| !c.is_null()), plugin.str_at(&["path"])) {
+            (Some(inline), _) => inline.clone(),
+            (None, Some(path)) if !path.is_empty() => read(&file.parent().unwrap_or(Path::new("")).join(path))?,
+            _ => continue,
+        };
+        if !settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))? {
+            findings.warn(format!("--admission-control-config-file: what it says to {name} has no effect yet"));
         }
     }
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<Value, String> {
+    let text = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    yaml::decode(&text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 fn is_known(name: &str) -> bool {

@@ -34,8 +34,7 @@ impl AuthorizationMode {
 }
 
 /// Authorizers that this server does not have yet: they have no opinion, so that what only they would allow is refused.
-const NOT_BUILT: [AuthorizationMode; 3] =
-    [AuthorizationMode::Abac, AuthorizationMode::Webhook, AuthorizationMode::Node];
+const NOT_BUILT: [AuthorizationMode; 2] = [AuthorizationMode::Abac, AuthorizationMode::Webhook];
 
 /// Who decides, and what they need for it.
 #[derive(Clone, Debug)]

@@ -9,6 +9,31 @@ fn configure(arguments: &[&str]) -> Result<Config, String> {
 }
 
 #[test]
+fn a_file_tells_plugins_what_to_do() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).expect("is written");
+        format!("--admission-control-config-file={}", dir.path().join(name).display())
+    };
+    write(
+        "quota.yaml",
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: ResourceQuotaConfiguration\nlimitedResources:\n\
+         - resource: pods\n  matchContains: [cpu]\n",
+    );
+    let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n";
+    let file = write(
+        "all.yaml",
+        &format!("{head}- name: ResourceQuota\n  path: quota.yaml\n- name: EventRateLimit\n  configuration: {{}}\n"),
+    );
+    let config = configure(&[&file]).expect("is valid");
+    assert_eq!(config.admission.settings.limited_resources[0].contains, ["cpu"]);
+    assert!(config.warnings.iter().any(|warning| warning.contains("EventRateLimit")), "{:?}", config.warnings);
+    let file = write("odd.yaml", &format!("{head}- name: PodSecurity\n  configuration: {{kind: Odd}}\n"));
+    let why = configure(&[&file]).expect_err("a configuration of another kind");
+    assert_eq!(why, "failed to read plugin config: PodSecurity:  Odd is no PodSecurityConfiguration");
+}
+
+#[test]
 fn no_flags_make_a_configuration() {
     let config = configure(&[]).expect("is valid");
     assert_eq!(config.data_dir, PathBuf::from("data"));

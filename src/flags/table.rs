@@ -207,7 +207,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(EgressSelector, "egress-selector-config-file", String, "", NoEffectYet, "Through which proxies outgoing connections go."),
     // Admission
     row(Admission, "admission-control", Strings, "", Used, "Deprecated: exactly these admission plugins, in order."),
-    row(Admission, "admission-control-config-file", String, "", NoEffectYet, "A file that configures admission plugins."),
+    row(Admission, "admission-control-config-file", String, "", Used, "A file that configures admission plugins."),
     row(Admission, "default-not-ready-toleration-seconds", Int, "300", Used, "How long pods tolerate a node that is not ready, unless they say otherwise."),
     row(Admission, "default-unreachable-toleration-seconds", Int, "300", Used, "How long pods tolerate a node that is unreachable, unless they say otherwise."),
     row(Admission, "disable-admission-plugins", Strings, "", Used, "Admission plugins to switch off."),

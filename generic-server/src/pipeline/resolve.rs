@@ -1,7 +1,7 @@
 //! Step: what does the request ask for? (upstream's RequestInfo)
 
 use http::Method;
-use machinery::Str;
+use machinery::{Str, meta::FieldSelector};
 
 use crate::{
     request::{Query, RequestInfo, Route},
@@ -39,7 +39,10 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
         Method::PUT => Verb::Update,
         Method::PATCH => Verb::Patch,
         Method::DELETE => Verb::Delete,
-        _ => Verb::Other,
+        _ => {
+            info.method = Str::default(); // of a resource, other methods ask for nothing that has a name
+            Verb::Other
+        }
     };
     let mut deprecated_watch = false;
     // With any method, as upstream: the routes have only GET.
@@ -81,9 +84,10 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
     }
     if info.name.is_empty()
         && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
-        && let Some(name) = query.get("fieldSelector").and_then(pinned_name)
+        && let Some(selector) = query.get("fieldSelector")
     {
-        info.name = name;
+        info.name = pinned_name(selector).unwrap_or_default();
+        info.pinned = pinned(selector);
     }
     info
 }
@@ -108,6 +112,12 @@ fn pinned_name(selector: &str) -> Option<Str> {
         Some(value.strip_prefix('=').unwrap_or(value))
     })?;
     (!name.is_empty() && !name.contains('/')).then(|| name.into())
+}
+
+/// The fields that a field selector pins; none if it cannot be read.
+pub fn pinned(selector: &str) -> Vec<(Str, Str)> {
+    let selector = FieldSelector::parse(selector).unwrap_or_default();
+    selector.terms().iter().filter(|term| term.equal).map(|term| (term.field.clone(), term.value.clone())).collect()
 }
 
 #[cfg(test)]
@@ -162,7 +172,7 @@ mod tests {
             "GET /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp,x=y",
             "list g= v=v1 ns=a r=pods s= n=p Namespaced",
         );
-        check("OPTIONS /api/v1/pods", "options g= v=v1 ns= r=pods s= n= Cluster");
+        check("OPTIONS /api/v1/pods", " g= v=v1 ns= r=pods s= n= Cluster");
         check("GET /api/v1/namespaces/a/services/s/proxy/x/y", "get g= v=v1 ns=a r=services s=proxy n=s Namespaced");
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use generic_server::registry::Registry;
 use machinery::{Value, meta::status::Status};
-use storage::cache::{Entry, Snapshot};
+use storage::cache::{Entry, ReadAt, Snapshot};
 
 /// What was read, by key, with the revision that was.
 type Kept<T> = HashMap<Arc<str>, (u64, Arc<T>)>;
@@ -25,18 +25,49 @@ impl<T> Parsed<T> {
         Parsed { registry, read, kept: Mutex::default() }
     }
 
+    /// The registry.
+    pub(super) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
     /// Everything in a namespace, by name. Waits for a cache that is not filled yet.
     ///
     /// # Errors
     /// 503 and the like while the cache is not filled.
     pub(super) async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
         self.registry.ready().await?;
+        self.all_of(namespace, &self.registry.cache().latest())
+    }
+
+    /// One object, if it is there.
+    ///
+    /// # Errors
+    /// 503 and the like while the cache is not filled, 500 if what is stored cannot be read.
+    pub(super) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, Status> {
+        self.registry.ready().await?;
         let snapshot = self.registry.cache().latest();
+        match snapshot.get(&self.registry.key(namespace, name)) {
+            Some(entry) => self.read(entry, &snapshot),
+            None => Ok(None),
+        }
+    }
+
+    /// The same as of now, whatever other servers have written in between.
+    ///
+    /// # Errors
+    /// 503 and the like if the store cannot be asked.
+    pub(super) async fn fresh(&self, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
+        let read = self.registry.cache().read(ReadAt::Latest).await;
+        let snapshot = read.map_err(|error| Status::service_unavailable(error.to_string()))?;
+        self.all_of(namespace, &snapshot)
+    }
+
+    fn all_of(&self, namespace: &str, snapshot: &Snapshot) -> Result<Vec<Arc<T>>, Status> {
         if snapshot.is_empty() {
             return Ok(Vec::new());
         }
         let entries = snapshot.range(&self.registry.namespace_prefix(namespace), None);
-        entries.filter_map(|entry| self.read(entry, &snapshot).transpose()).collect()
+        entries.filter_map(|entry| self.read(entry, snapshot).transpose()).collect()
     }
 
     fn read(&self, entry: &Entry, snapshot: &Snapshot) -> Result<Option<Arc<T>>, Status> {

@@ -7,7 +7,19 @@ use machinery::{Value, meta::status::Status, object};
 use super::Settings;
 
 /// The plugin.
-pub(super) struct DefaultTolerations(pub(super) Settings);
+pub(super) struct DefaultTolerations {
+    not_ready_seconds: i64,
+    unreachable_seconds: i64,
+}
+
+impl DefaultTolerations {
+    pub(super) fn new(settings: &Settings) -> Self {
+        DefaultTolerations {
+            not_ready_seconds: settings.not_ready_toleration_seconds,
+            unreachable_seconds: settings.unreachable_toleration_seconds,
+        }
+    }
+}
 
 #[async_trait]
 impl Admission for DefaultTolerations {
@@ -18,10 +30,9 @@ impl Admission for DefaultTolerations {
         }
         let mut tolerations = pod.at(&["spec", "tolerations"]).and_then(Value::as_array).unwrap_or_default().to_vec();
         let before = tolerations.len();
-        let Settings { not_ready_toleration_seconds, unreachable_toleration_seconds } = self.0;
         for (key, seconds) in [
-            ("node.kubernetes.io/not-ready", not_ready_toleration_seconds),
-            ("node.kubernetes.io/unreachable", unreachable_toleration_seconds),
+            ("node.kubernetes.io/not-ready", self.not_ready_seconds),
+            ("node.kubernetes.io/unreachable", self.unreachable_seconds),
         ] {
             if !tolerations[..before].iter().any(|t| tolerates(t, key)) {
                 tolerations.push(object! {

@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use generic_server::{
     auth::{Attributes, Authorizer, Decision, User},
     fields,
-    pipeline::{resolve::resource_info, respond::Response},
+    pipeline::{
+        resolve::{pinned, resource_info},
+        respond::Response,
+    },
     request::{Request, RequestInfo},
     resource::Resource,
     server::Endpoint,
@@ -82,6 +85,21 @@ fn user_of(review: &Value) -> User {
     }
 }
 
+/// The fields that the selector of a review pins.
+fn pinned_by(review: &Value) -> Vec<(Str, Str)> {
+    let Some(selector) = review.at(&["spec", "resourceAttributes", "fieldSelector"]) else { return Vec::new() };
+    if let Some(raw) = selector.str_at(&["rawSelector"]) {
+        return pinned(raw);
+    }
+    let requirements = selector.get("requirements").and_then(Value::as_array).unwrap_or_default().iter();
+    let pins = |requirement: &Value| {
+        let [value] = requirement.get("values")?.as_array()? else { return None };
+        let is_in = requirement.str_at(&["operator"]) == Some("In");
+        is_in.then_some((Str::from(requirement.str_at(&["key"])?), Str::from(value.as_str()?)))
+    };
+    requirements.filter_map(pins).collect()
+}
+
 /// What a review is about.
 fn info_of(review: &Value) -> RequestInfo {
     let part = |attributes: &str, key: &str| review.str_at(&["spec", attributes, key]).unwrap_or("").to_owned();
@@ -94,6 +112,7 @@ fn info_of(review: &Value) -> RequestInfo {
         namespace: of("namespace").into(),
         name: of("name").into(),
         subresource: of("subresource").into(),
+        pinned: pinned_by(review),
         ..resource_info(&of("verb"), &of("group"), &of("version"), &of("resource"))
     }
 }

@@ -45,7 +45,14 @@ impl Endpoint for TokenRequests {
         pointer(part(&mut posted.document, "spec"), "expirationSeconds", DEFAULT_SECONDS);
         fields::track_posted(KIND, "token", &posted.options, &mut posted.document);
         check_place(&posted.document, &namespace, &name)?;
-        let account = accounts.get_value(&namespace, &name).await?;
+        let account = match accounts.get_value(&namespace, &name).await {
+            Ok(account) => account,
+            Err(missing) => {
+                // A namespace that is not there is told first.
+                posted.admit(accounts, &accounts.row, &name).await?;
+                return Err(missing);
+            }
+        };
         let now = Timestamp::now();
         self.complete(&mut posted.document, &account, now);
         validate(&posted.document)?;

@@ -56,7 +56,7 @@ fn is_standard(name: &str) -> bool {
 }
 
 /// Whether the project itself names the resource.
-fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 

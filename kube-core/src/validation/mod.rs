@@ -16,8 +16,8 @@ mod go;
 mod selector;
 
 pub(crate) use amounts::{
-    amount, container_resource_name, is_extended_resource, is_huge_pages, is_quota_resource, may_be_overcommitted,
-    quota_resource_name, resource_amount, resource_name,
+    amount, container_resource_name, is_extended_resource, is_huge_pages, is_native, is_quota_resource,
+    may_be_overcommitted, quota_resource_name, resource_amount, resource_name,
 };
 pub(crate) use errors::Errors;
 pub(crate) use field::Field;

@@ -23,6 +23,9 @@ pub(crate) use defaults::template as template_defaults;
 pub(crate) use eviction::Eviction;
 pub(crate) use gates::drop_disabled;
 pub(crate) use printer::table;
-pub(crate) use resources::{Amounts, amounts_in, container_requests as requests, pod_limits, pod_requests};
+pub(crate) use resources::{
+    Amounts, add, amounts_in, container_requests as requests, is_pod_level, pod_amounts, pod_limits, pod_requests,
+    qos_class, raise,
+};
 pub(crate) use strategy::RULES;
 pub(crate) use validation::validate_template;

@@ -19,7 +19,8 @@ pub(crate) fn amounts_in(list: Option<&Value>) -> Amounts {
     list.into_iter().flatten().filter_map(parsed).collect()
 }
 
-fn add(to: &mut Amounts, more: &Amounts) {
+/// Adds each amount.
+pub(crate) fn add(to: &mut Amounts, more: &Amounts) {
     for (name, quantity) in more {
         match to.get_mut(name) {
             Some(sum) => sum.add(quantity),
@@ -30,7 +31,8 @@ fn add(to: &mut Amounts, more: &Amounts) {
     }
 }
 
-fn raise(to: &mut Amounts, more: &Amounts) {
+/// Raises each amount to the greater one.
+pub(crate) fn raise(to: &mut Amounts, more: &Amounts) {
     for (name, quantity) in more {
         match to.get(name) {
             Some(held) if held >= quantity => {}
@@ -52,38 +54,39 @@ pub(super) fn is_sidecar(container: &Value) -> bool {
 /// What the containers of a pod ask for at once at the worst moment: all containers and sidecars running, or one of the init
 /// containers beside the sidecars before it.
 pub(crate) fn container_requests(spec: &Value) -> Amounts {
-    aggregate(spec, "requests")
+    aggregate(spec, &|container| amounts(container, "requests"))
 }
 
 /// What the containers of a pod may use at once at the worst moment.
 pub(crate) fn container_limits(spec: &Value) -> Amounts {
-    aggregate(spec, "limits")
+    aggregate(spec, &|container| amounts(container, "limits"))
 }
 
 /// What a pod asks for: its containers together, or what it says itself.
 pub(crate) fn pod_requests(spec: &Value) -> Amounts {
-    with_own(spec, "requests")
+    pod_amounts(spec, "requests", &|container| amounts(container, "requests"))
 }
 
 /// What a pod may use: its containers together, or what it says itself.
 pub(crate) fn pod_limits(spec: &Value) -> Amounts {
-    with_own(spec, "limits")
+    pod_amounts(spec, "limits", &|container| amounts(container, "limits"))
 }
 
-fn with_own(spec: &Value, kind: &str) -> Amounts {
-    let mut sum = aggregate(spec, kind);
+/// The requests or limits (`kind`) of a pod whose containers have those that `of_container` says.
+pub(crate) fn pod_amounts(spec: &Value, kind: &str, of_container: &dyn Fn(&Value) -> Amounts) -> Amounts {
+    let mut sum = aggregate(spec, of_container);
     sum.extend(amounts(spec, kind).into_iter().filter(|(name, _)| is_pod_level(name)));
     sum
 }
 
-fn aggregate(spec: &Value, kind: &str) -> Amounts {
+fn aggregate(spec: &Value, of_container: &dyn Fn(&Value) -> Amounts) -> Amounts {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {
-        add(&mut running, &amounts(container, kind));
+        add(&mut running, &of_container(container));
     }
     let (mut sidecars, mut worst) = (Amounts::new(), Amounts::new());
     for container in list(spec, "initContainers") {
-        let mut own = amounts(container, kind);
+        let mut own = of_container(container);
         if is_sidecar(container) {
             add(&mut running, &own);
             add(&mut sidecars, &own);
@@ -98,7 +101,7 @@ fn aggregate(spec: &Value, kind: &str) -> Amounts {
 }
 
 /// Resources that may be asked for at the level of the pod.
-pub(super) fn is_pod_level(name: &str) -> bool {
+pub(crate) fn is_pod_level(name: &str) -> bool {
     name == "cpu" || name == "memory" || name.starts_with("hugepages-")
 }
 
