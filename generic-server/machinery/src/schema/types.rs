@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Pattern;
+use crate::value::order;
 use crate::{Str, Value};
 
 /// Which definition of the built-in facts table; resolved by [`super::builtin`].
@@ -271,6 +272,6 @@ impl Schema {
 impl Object {
     /// The member called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &self.fields[i])
+        self.fields.binary_search_by(|f| order(&f.name, name)).ok().map(|i| &self.fields[i])
     }
 }

@@ -1,8 +1,18 @@
 //! `Map`: the members of an object, sorted by key, shared until written.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Str, Value};
+
+/// In so few members a key is found sooner one by one than by halves.
+const FEW: usize = 16;
+
+/// The order of two keys. Their first bytes settle it most of the time, without a call.
+#[inline]
+pub(crate) fn order(a: &str, b: &str) -> Ordering {
+    a.as_bytes().first().cmp(&b.as_bytes().first()).then_with(|| a.cmp(b))
+}
 
 /// An object's members, sorted by key. A lookup is a binary search; cloning shares.
 ///
@@ -38,30 +48,36 @@ impl Map {
         Map(Arc::new(entries))
     }
 
+    /// Where the member is, or where it would be.
     fn find(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
+        self.0.binary_search_by(|(k, _)| order(k, key))
+    }
+
+    /// Where the member is. Most maps are small, and most keys are told apart by their lengths.
+    fn position(&self, key: &str) -> Option<usize> {
+        if self.0.len() <= FEW { self.0.iter().position(|(k, _)| k.as_str() == key) } else { self.find(key).ok() }
     }
 
     /// The member `key`.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.find(key).ok().map(|i| &self.0[i].1)
+        self.position(key).map(|i| &self.0[i].1)
     }
 
     /// The member `key` for writing. A miss does not unshare the map.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        let i = self.find(key).ok()?;
+        let i = self.position(key)?;
         Some(&mut Arc::make_mut(&mut self.0)[i].1)
     }
 
     /// Whether there is a member `key`.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.find(key).is_ok()
+        self.position(key).is_some()
     }
 
     /// The member `key` for writing, made as `null` if absent.
     pub fn entry(&mut self, key: &str) -> &mut Value {
         let entries = Arc::make_mut(&mut self.0);
-        let i = match entries.binary_search_by(|(k, _)| k.as_str().cmp(key)) {
+        let i = match entries.binary_search_by(|(k, _)| order(k, key)) {
             Ok(i) => i,
             Err(i) => {
                 entries.insert(i, (Str::from(key), Value::Null));
@@ -85,7 +101,7 @@ impl Map {
 
     /// Removes a member. A miss does not unshare the map.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        let i = self.find(key).ok()?;
+        let i = self.position(key)?;
         Some(Arc::make_mut(&mut self.0).remove(i).1)
     }
 
@@ -165,6 +181,17 @@ mod tests {
 
     fn map(entries: &[(&str, i64)]) -> Map {
         entries.iter().map(|(k, v)| (Str::from(*k), Value::Int(*v))).collect()
+    }
+
+    #[test]
+    fn members_are_found_in_maps_of_any_size() {
+        for size in [0, 1, FEW, FEW + 1, 100] {
+            let m: Map = (0..size).map(|i| (Str::from(format!("k{i}")), Value::from(i as i64))).collect();
+            for i in 0..size {
+                assert_eq!(m.get(&format!("k{i}")), Some(&Value::from(i as i64)), "{size}");
+            }
+            assert!(["", "k", "k100", "j0", "l0"].iter().all(|key| m.get(key).is_none() && !m.contains_key(key)));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod path;
 mod tree;
 
 pub use map::Map;
+pub(crate) use map::order;
 pub use number::write_float;
 pub use path::{Path, Segment};
 pub use tree::Value;
