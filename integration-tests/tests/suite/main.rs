@@ -14,6 +14,7 @@ mod kubectl;
 mod kubectl_apply;
 mod kubectl_operations;
 mod kubelet;
+mod protobuf;
 mod readme;
 mod several_servers;
 mod storage_flags;

@@ -155,8 +155,8 @@ impl Decoder {
                 continue;
             };
             let index = match &field.holds {
-                Holds::Embedded(_) if wire != BYTES => return Err(wrong_wire(wire, "")),
-                Holds::Embedded(inner) => {
+                Holds::Embedded(name, _) if wire != BYTES => return Err(wrong_wire(wire, name)),
+                Holds::Embedded(_, inner) => {
                     self.fields(plan, inner, reader.bytes()?, found, depth)?;
                     continue;
                 }
@@ -413,9 +413,19 @@ fn is_omitted(value: &Value, pointer: bool) -> bool {
     }
 }
 
+/// Words with which members begin and that Go's names have in capitals.
+const INITIALISMS: &[&str] = &[
+    "api", "aws", "ca", "cidr", "csi", "dns", "fc", "fs", "gce", "gmsa", "grpc", "http", "ip", "iqn", "iscsi", "json",
+    "nfs", "os", "qos", "rbd", "tcp", "tls", "tty", "uid", "url",
+];
+
+/// The error for a field of the wrong kind: it is called as in Go.
+#[cold]
 fn wrong_wire(wire: u8, name: &str) -> Fault {
+    let word = name.find(|c: char| c.is_ascii_uppercase()).unwrap_or(name.len());
+    let capitals = if INITIALISMS.contains(&&name[..word]) { word } else { name.len().min(1) };
     let mut field = name.to_owned();
-    if let Some(first) = field.get_mut(..1) {
+    if let Some(first) = field.get_mut(..capitals) {
         first.make_ascii_uppercase();
     }
     Box::new(ProtoError::WireType { wire, field })

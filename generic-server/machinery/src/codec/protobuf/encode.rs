@@ -77,7 +77,7 @@ impl<'v> Encoder<'v> {
     ) -> Result<(), ProtoError> {
         for field in &fields.list {
             match &field.holds {
-                Holds::Embedded(inner) => {
+                Holds::Embedded(_, inner) => {
                     put_message(out, field.key, |out| self.fields(plan, inner, first, out))?;
                 }
                 Holds::Member(i) => {

@@ -27,6 +27,9 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtoError> {
         return Err(ProtoError::Empty);
     }
     let body = bytes.strip_prefix(MAGIC).ok_or(ProtoError::Prefix)?;
+    if body.is_empty() {
+        return Err(ProtoError::EmptyBody);
+    }
     let mut envelope = Envelope::default();
     let mut reader = Reader::new(body, "Unknown");
     while let Some((number, wire)) = reader.key()? {

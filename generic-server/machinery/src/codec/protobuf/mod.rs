@@ -25,6 +25,9 @@ pub enum ProtoError {
     /// No bytes at all.
     #[error("empty data")]
     Empty,
+    /// Nothing behind the four bytes that begin an envelope.
+    #[error("empty body")]
+    EmptyBody,
     /// Not the four bytes that begin an envelope.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Prefix,

@@ -85,8 +85,8 @@ pub(super) struct Field {
 pub(super) enum Holds {
     /// The member at this index.
     Member(usize),
-    /// A message whose fields are members of the same object.
-    Embedded(Fields),
+    /// A message whose fields are members of the same object, and the name of its Go type.
+    Embedded(String, Fields),
 }
 
 /// How many values a field has.
@@ -280,7 +280,8 @@ fn full_name(type_name: &str, message: &str) -> Option<String> {
 /// A field whose member is still known by name.
 struct Named {
     number: u32,
-    holds: Result<(Str, Kind, Many), Vec<Named>>,
+    /// A member, or an embedded type's name and fields.
+    holds: Result<(Str, Kind, Many), (String, Vec<Named>)>,
 }
 
 /// The fields of `message`, whose members (in JSON) are those of `object`.
@@ -301,7 +302,8 @@ fn collect(message: &Object, object: &Object, members: &mut Vec<Member>) -> Vec<
                 .filter_map(|(name, proto, package)| named(name, proto, package, object, members))
                 .collect(),
         };
-        out.push(Named { number: embedded.number, holds: Err(inner) });
+        let type_name = embedded.message.rsplit('.').next().unwrap_or_default().to_owned();
+        out.push(Named { number: embedded.number, holds: Err((type_name, inner)) });
     }
     out
 }
@@ -322,10 +324,10 @@ fn number(named: Vec<Named>, members: &[Member]) -> Fields {
                 let index = members.binary_search_by(|m| m.name.cmp(&name)).expect("collected above");
                 Field { number: n.number, key: wire::key(n.number, wire), holds: Holds::Member(index) }
             }
-            Err(inner) => Field {
+            Err((name, inner)) => Field {
                 number: n.number,
                 key: wire::key(n.number, BYTES),
-                holds: Holds::Embedded(number(inner, members)),
+                holds: Holds::Embedded(name, number(inner, members)),
             },
         })
         .collect();
@@ -382,7 +384,7 @@ mod tests {
                 .iter()
                 .map(|f| match &f.holds {
                     Holds::Member(_) => 1,
-                    Holds::Embedded(inner) => leaves(inner),
+                    Holds::Embedded(_, inner) => leaves(inner),
                 })
                 .sum()
         }

@@ -229,6 +229,7 @@ fn what_is_no_message_is_refused_in_upstreams_words() {
     };
     for (bytes, want) in [
         (Vec::new(), "empty data"),
+        (MAGIC.to_vec(), "empty body"),
         (
             b"not protobuf".to_vec(),
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
@@ -245,6 +246,21 @@ fn what_is_no_message_is_refused_in_upstreams_words() {
         ),
     ] {
         assert_eq!(decode(&bytes).expect_err(want).to_string(), want);
+    }
+}
+
+#[test]
+fn a_field_of_the_wrong_kind_is_called_as_in_go() {
+    for (definition, bytes, field) in [
+        ("api.core.v1.PodSpec", b"\x30\x01", "DNSPolicy"),
+        ("api.core.v1.Probe", b"\x08\x01", "ProbeHandler"),
+        ("apimachinery.pkg.apis.meta.v1.ObjectMeta", b"\x28\x01", "UID"),
+        ("apimachinery.pkg.apis.meta.v1.ObjectMeta", b"\x58\x01", "Labels"),
+        ("api.core.v1.Container", b"\x12\x00", ""),
+    ] {
+        let id = builtin::by_name(&format!("io.k8s.{definition}")).expect("a definition");
+        let want = (!field.is_empty()).then(|| format!("proto: wrong wireType = 0 for field {field}"));
+        assert_eq!(decode_raw(id, bytes).err().map(|e| e.to_string()), want);
     }
 }
 
