@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt::Write as _,
     sync::{Arc, OnceLock},
 };
 
@@ -11,21 +12,26 @@ use machinery::{Str, Value, array, codec::json, object};
 
 use super::{Freshness, Group, Version};
 
-/// A discovery document. The value is there for other media types; the JSON is written when it is first asked for.
+/// A discovery document. It is made as a value or as JSON; the other form is made when it is first asked for.
 #[derive(Debug)]
 pub struct Document {
-    value: Value,
+    value: OnceLock<Value>,
     json: OnceLock<(Bytes, Str)>,
 }
 
 impl Document {
     fn new(value: Value) -> Self {
-        Document { value, json: OnceLock::new() }
+        Document { value: value.into(), json: OnceLock::new() }
+    }
+
+    fn of_text(text: Vec<u8>) -> Self {
+        Document { value: OnceLock::new(), json: tagged(text).into() }
     }
 
     /// The document.
     pub fn value(&self) -> &Value {
-        &self.value
+        let read = |text: &(Bytes, Str)| json::decode(&text.0).expect("this server has written it");
+        self.value.get_or_init(|| self.json.get().map(read).unwrap_or_default())
     }
 
     /// The document as JSON, with the newline that ends every JSON answer.
@@ -39,17 +45,19 @@ impl Document {
     }
 
     fn written(&self) -> &(Bytes, Str) {
-        self.json.get_or_init(|| {
-            let mut text = json::encode(&self.value);
-            let mut etag = String::from("\"");
-            for byte in digest::digest(&digest::SHA512, &text).as_ref() {
-                etag.push_str(&format!("{byte:02X}"));
-            }
-            etag.push('"');
-            text.push(b'\n');
-            (Bytes::from(text), etag.into())
-        })
+        self.json.get_or_init(|| tagged(json::encode(self.value())))
     }
+}
+
+/// A text as it is sent, and its ETag.
+fn tagged(mut text: Vec<u8>) -> (Bytes, Str) {
+    let mut etag = String::from("\"");
+    for byte in digest::digest(&digest::SHA512, &text).as_ref() {
+        write!(etag, "{byte:02X}").expect("a String takes all writes");
+    }
+    etag.push('"');
+    text.push(b'\n');
+    (Bytes::from(text), etag.into())
 }
 
 /// Everything discovery serves for one state of the rows. Each document is made when it is first asked for, and those of
@@ -71,12 +79,21 @@ struct Part {
     document: OnceLock<Document>,
     /// One a version.
     resources: Vec<OnceLock<Option<Document>>>,
+    /// What the aggregated document says of the group, as JSON; nothing if nobody serves it.
+    item: OnceLock<Vec<u8>>,
 }
 
 impl Part {
     fn new(group: Group) -> Self {
         let resources = group.versions.iter().map(|_| OnceLock::new()).collect();
-        Part { group, document: OnceLock::new(), resources }
+        Part { group, document: OnceLock::new(), resources, item: OnceLock::new() }
+    }
+
+    fn item(&self) -> &[u8] {
+        self.item.get_or_init(|| {
+            let served = self.group.versions.iter().any(|v| is_served(&v));
+            if served { json::encode(&aggregated_item(&self.group)) } else { Vec::new() }
+        })
     }
 
     /// Whether the documents say what a group is now.
@@ -167,12 +184,12 @@ impl Documents {
 
     /// `/api` as an APIGroupDiscoveryList.
     pub fn aggregated_core(&self) -> &Document {
-        self.aggregated_core.get_or_init(|| Document::new(aggregated(self.core())))
+        self.aggregated_core.get_or_init(|| aggregated(self.groups.iter().filter(|part| part.group.name.is_empty())))
     }
 
     /// `/apis` as an APIGroupDiscoveryList.
     pub fn aggregated_groups(&self) -> &Document {
-        self.aggregated_groups.get_or_init(|| Document::new(aggregated(self.named())))
+        self.aggregated_groups.get_or_init(|| aggregated(self.groups.iter().filter(|part| !part.group.name.is_empty())))
     }
 }
 
@@ -218,29 +235,59 @@ fn is_served(version: &&Version) -> bool {
     version.resources.is_some() || version.freshness == Freshness::Stale
 }
 
-fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
-    let item = |group: &Group| {
-        let version = |version: &Version| {
-            let mut out = object! { "version" => version.name.clone(), "freshness" => version.freshness.name() };
-            if let Some(resources) = &version.resources {
-                out.set(&["resources"], resources.aggregated.clone());
-            }
-            out
-        };
-        let metadata = if group.name.is_empty() {
-            Value::object()
-        } else {
-            object! { "name" => group.name.clone() }
-        };
-        object! {
-            "metadata" => metadata,
-            "versions" => group.versions.iter().filter(is_served).map(version).collect::<Value>(),
+/// The aggregated document is put together of its items' texts, so that one group more costs little where there are many.
+fn aggregated<'a>(parts: impl Iterator<Item = &'a Arc<Part>>) -> Document {
+    let mut text = br#"{"apiVersion":"apidiscovery.k8s.io/v2","items":["#.to_vec();
+    for (n, item) in parts.map(|part| part.item()).filter(|item| !item.is_empty()).enumerate() {
+        if n > 0 {
+            text.push(b',');
         }
+        text.extend_from_slice(item);
+    }
+    text.extend_from_slice(br#"],"kind":"APIGroupDiscoveryList","metadata":{}}"#);
+    Document::of_text(text)
+}
+
+fn aggregated_item(group: &Group) -> Value {
+    let version = |version: &Version| {
+        let mut out = object! { "version" => version.name.clone(), "freshness" => version.freshness.name() };
+        if let Some(resources) = &version.resources {
+            out.set(&["resources"], resources.aggregated.clone());
+        }
+        out
+    };
+    let metadata = if group.name.is_empty() {
+        Value::object()
+    } else {
+        object! { "name" => group.name.clone() }
     };
     object! {
-        "kind" => "APIGroupDiscoveryList",
-        "apiVersion" => "apidiscovery.k8s.io/v2",
-        "metadata" => Value::object(),
-        "items" => groups.filter(|g| g.versions.iter().any(|v| is_served(&v))).map(item).collect::<Value>(),
+        "metadata" => metadata,
+        "versions" => group.versions.iter().filter(is_served).map(version).collect::<Value>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_aggregated_document_is_the_json_of_its_value() {
+        let version = |name: &str, freshness| Version { name: name.into(), priority: 1, resources: None, freshness };
+        let group = |name: &str, versions| Group { name: name.into(), priority: 1, versions };
+        let documents = Documents::new(&[
+            group("", vec![version("v1", Freshness::Stale)]),
+            group("a", vec![version("v1", Freshness::Stale), version("v2", Freshness::Current)]),
+            group("nobody's", vec![version("v1", Freshness::Current)]),
+            group("z", vec![version("v1", Freshness::Stale)]),
+        ]);
+        let document = documents.aggregated_groups();
+        let text = document.json();
+        assert_eq!(json::encode(document.value()), &text[..text.len() - 1]);
+        let items = document.value().get("items").and_then(Value::as_array).expect("items");
+        let names: Vec<_> = items.iter().map(|item| item.str_at(&["metadata", "name"])).collect();
+        assert_eq!(names, [Some("a"), Some("z")]);
+        assert_eq!(items[0].get("versions").and_then(Value::as_array).map(<[Value]>::len), Some(1));
+        assert_eq!(Documents::new(&[]).aggregated_core().value().get("items"), Some(&array![]));
     }
 }

@@ -1,6 +1,6 @@
 //! Groups and versions: what one server contributes to discovery, and how contributions are joined.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use machinery::Str;
 
@@ -55,8 +55,10 @@ impl Freshness {
 /// The groups of a server's rows, with the priorities of local APIServices. Rows keep their order within a version.
 pub fn groups_of<'a>(rows: impl IntoIterator<Item = &'a Resource>) -> Vec<Group> {
     let mut versions: Vec<(&Str, &Str, Vec<&Resource>)> = Vec::new();
+    let mut places: HashMap<(&Str, &Str), usize> = HashMap::new();
     for row in rows {
-        match versions.iter_mut().find(|(group, version, _)| **group == row.group && **version == row.version) {
+        let at = *places.entry((&row.group, &row.version)).or_insert(versions.len());
+        match versions.get_mut(at) {
             Some((_, _, rows)) => rows.push(row),
             None => versions.push((&row.group, &row.version, vec![row])),
         }
@@ -77,7 +79,7 @@ pub fn groups_of<'a>(rows: impl IntoIterator<Item = &'a Resource>) -> Vec<Group>
 /// given stays, with the resources of the first that knows them. All in the order in which documents list them.
 pub fn merge(parts: impl IntoIterator<Item = Group>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let mut places: std::collections::HashMap<Str, usize> = std::collections::HashMap::new();
+    let mut places: HashMap<Str, usize> = HashMap::new();
     for part in parts {
         match places.get(&part.name) {
             None => {

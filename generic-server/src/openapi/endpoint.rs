@@ -1,8 +1,8 @@
 //! `/openapi/v3`, its documents, and `/openapi/v2`, for the whole chain.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use machinery::{Map, Str, Value, codec::json, meta::Status, object};
+use machinery::{Str, Value, codec::json, meta::Status, object};
 
 use super::{gnostic, v2, v3};
 use crate::{
@@ -30,6 +30,7 @@ pub struct OpenApi {
     tables: Vec<Arc<ArcSwap<ResourceTable>>>,
     published: Published,
     made: ArcSwapOption<Made>,
+    recent: Recent,
 }
 
 /// The documents for one state of the rows. Each is written when it is first asked for.
@@ -45,6 +46,8 @@ struct Made {
 struct Document {
     /// What clients keep it by: it changes when the rows do.
     hash: Str,
+    /// Its member in the index.
+    line: Vec<u8>,
     source: Source,
     written: Written,
 }
@@ -65,7 +68,7 @@ struct Written {
 impl OpenApi {
     /// Of these servers' tables. `published` knows the schemas of custom resources.
     pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, published: Published) -> Arc<Self> {
-        Arc::new(OpenApi { tables, published, made: ArcSwapOption::empty() })
+        Arc::new(OpenApi { tables, published, made: ArcSwapOption::empty(), recent: Recent::default() })
     }
 
     /// The documents for the rows as they are now. Those whose rows are the same stay as they are.
@@ -102,7 +105,14 @@ impl OpenApi {
             };
             json::encode(&value)
         };
-        document.written.get(encoding, make, gnostic::encode_v3)
+        if document.source.is_built_in() {
+            return document.written.get(encoding, make, gnostic::encode_v3);
+        }
+        self.recent.get(&document.hash, encoding).unwrap_or_else(|| {
+            let bytes = Written::default().get(encoding, make, gnostic::encode_v3);
+            self.recent.put(&document.hash, encoding, bytes.clone());
+            bytes
+        })
     }
 
     fn customs(&self, rows: &[Arc<Entry>]) -> Vec<v3::Custom> {
@@ -120,6 +130,35 @@ impl OpenApi {
         let bytes = made.v2.get(encoding, make, gnostic::encode_v2);
         let hash = made.v2_hash.get_or_init(|| hash(&made.v2.get(Encoding::Json, make, gnostic::encode_v2)));
         (bytes, hash.clone())
+    }
+}
+
+/// Documents of custom resources, those that were asked for last. There may be thousands of them; each is soon made
+/// again, and clients keep them by their hash.
+#[derive(Default)]
+struct Recent(Mutex<VecDeque<(Str, Encoding, Bytes)>>);
+
+impl Recent {
+    /// So many bytes are kept, but at least one document.
+    const LIMIT: usize = 8 << 20;
+
+    fn get(&self, hash: &Str, encoding: Encoding) -> Option<Bytes> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().rposition(|(h, e, _)| h == hash && *e == encoding)?;
+        let found = kept.remove(at)?;
+        let bytes = found.2.clone();
+        kept.push_back(found);
+        Some(bytes)
+    }
+
+    fn put(&self, hash: &Str, encoding: Encoding, bytes: Bytes) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(h, e, _)| h != hash || *e != encoding);
+        kept.push_back((hash.clone(), encoding, bytes));
+        let mut size: usize = kept.iter().map(|(_, _, bytes)| bytes.len()).sum();
+        while size > Self::LIMIT && kept.len() > 1 {
+            size -= kept.pop_front().map_or(0, |(_, _, bytes)| bytes.len());
+        }
     }
 }
 
@@ -155,7 +194,8 @@ fn documents(
             return;
         }
         let hash = source.fingerprint(&name);
-        out.insert(name, Arc::new(Document { hash, source, written: Written::default() }));
+        let line = index_line(&name, &hash);
+        out.insert(name, Arc::new(Document { hash, line, source, written: Written::default() }));
     };
     for (name, make) in v3::others() {
         put(name, Source::Other(make));
@@ -175,7 +215,20 @@ fn documents(
     out
 }
 
+/// The member of the index for a document.
+fn index_line(name: &Str, hash: &str) -> Vec<u8> {
+    let mut line = json::encode(&Value::from(name));
+    line.push(b':');
+    let url = format!("/openapi/v3/{name}?hash={hash}");
+    line.extend_from_slice(&json::encode(&object! { "serverRelativeURL" => url }));
+    line
+}
+
 impl Source {
+    fn is_built_in(&self) -> bool {
+        !matches!(self, Source::Rows(rows) if !rows[0].row.built_in)
+    }
+
     /// Whether two documents have the same source, so that they are the same.
     fn is(&self, other: &Source) -> bool {
         match (self, other) {
@@ -206,12 +259,15 @@ impl Source {
 impl Made {
     fn index(&self) -> Bytes {
         let write = || {
-            let entry = |(name, document): (&Str, &Arc<Document>)| {
-                let url = format!("/openapi/v3/{name}?hash={}", document.hash);
-                (name.clone(), object! { "serverRelativeURL" => url })
-            };
-            let paths: Map = self.documents.iter().map(entry).collect();
-            Bytes::from(json::encode(&object! { "paths" => paths }))
+            let mut text = br#"{"paths":{"#.to_vec();
+            for (n, document) in self.documents.values().enumerate() {
+                if n > 0 {
+                    text.push(b',');
+                }
+                text.extend_from_slice(&document.line);
+            }
+            text.extend_from_slice(b"}}");
+            Bytes::from(text)
         };
         self.index.get_or_init(write).clone()
     }
@@ -357,6 +413,23 @@ impl OpenApi {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn documents_of_custom_resources_are_kept_up_to_a_limit_and_the_oldest_go_first() {
+        let recent = Recent::default();
+        let third = Bytes::from(vec![b' '; Recent::LIMIT / 3]);
+        let name = |n: usize| Str::from(format!("hash {n}"));
+        for n in 0..3 {
+            recent.put(&name(n), Encoding::Json, third.clone());
+        }
+        assert_eq!(recent.get(&name(0), Encoding::Protobuf), None);
+        assert!(recent.get(&name(0), Encoding::Json).is_some(), "now it is the latest");
+        recent.put(&name(3), Encoding::Json, third.clone());
+        let there: Vec<bool> = (0..4).map(|n| recent.get(&name(n), Encoding::Json).is_some()).collect();
+        assert_eq!(there, [true, false, true, true]);
+        recent.put(&name(4), Encoding::Json, Bytes::from(vec![b' '; Recent::LIMIT + 1]));
+        assert!(recent.get(&name(4), Encoding::Json).is_some() && recent.get(&name(3), Encoding::Json).is_none());
+    }
 
     #[test]
     fn clients_get_the_encoding_that_they_name_first_among_the_best() {
