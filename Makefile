@@ -1,5 +1,5 @@
 # The commands of the README and of CONTRIBUTING.md.
-.PHONY: run test ci bench deps lint docs soak
+.PHONY: run test ci bench deps lint docs soak fuzz
 
 # Builds and runs the server on this machine: data in ./data, a kubeconfig in it.
 run:
@@ -15,6 +15,10 @@ test: deps
 # The long form of the storage tests: hundreds of kills under load.
 soak: deps
 	SOAK=1 cargo test --release -p storage
+
+# Each fuzzer for a minute, two at a time (needs a C++ compiler, no nightly).
+fuzz:
+	bash .ci/fuzz
 
 lint:
 	cargo fmt --all --check
