@@ -1,6 +1,4 @@
 //! What is wrong with classes of devices, claims to them, and slices of them.
-//!
-//! Selectors are expressions of CEL: whether they compile, and what they cost, is not judged yet; how long they are is.
 
 mod attributes;
 mod capacity;
@@ -9,6 +7,7 @@ mod class;
 mod config;
 mod names;
 mod requests;
+mod selector;
 mod slice;
 mod status;
 mod taints;

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use machinery::{Value, meta::field_error::FieldError};
+use machinery::Value;
 
-use super::{config, list, named, names, taints, texts};
+use super::{config, list, named, names, selector, taints, texts};
 use crate::validation::{Errors, Field};
 
 /// How many requests, or references to them, there may be.
@@ -12,7 +12,6 @@ pub(super) const MOST: usize = 32;
 const MOST_ALTERNATIVES: usize = 8;
 const MOST_CONSTRAINTS: usize = 32;
 const MOST_SELECTORS: usize = 32;
-const MAX_EXPRESSION: usize = 10 * 1024;
 
 /// How devices are picked.
 const MODES: &[&str] = &["All", "ExactCount"];
@@ -112,10 +111,7 @@ pub(super) fn selectors(selectors: &Field<'_>, errors: &mut Errors) {
         if !cel.is_set() {
             return cel.required("", errors);
         }
-        let expression = cel.at("expression");
-        if expression.text().len() > MAX_EXPRESSION {
-            errors.push(FieldError::too_long(expression, MAX_EXPRESSION));
-        }
+        selector::expression(&cel.at("expression"), errors);
     };
     list(selectors, MOST_SELECTORS, selector, errors);
 }
