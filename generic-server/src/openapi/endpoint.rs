@@ -55,7 +55,7 @@ struct Document {
 enum Source {
     Rows(Vec<Arc<Entry>>),
     Group(Str),
-    Other(fn() -> Value),
+    Page(&'static v3::Page),
 }
 
 /// A document in the encodings that it was asked for in.
@@ -97,7 +97,7 @@ impl OpenApi {
         let make = || {
             let value = match &document.source {
                 Source::Group(name) => v3::group(name),
-                Source::Other(make) => make(),
+                Source::Page(page) => page.document(),
                 Source::Rows(rows) if rows[0].row.built_in => {
                     v3::group_version(&rows.iter().map(|e| &e.row).collect::<Vec<&Resource>>())
                 }
@@ -197,8 +197,8 @@ fn documents(
         let line = index_line(&name, &hash);
         out.insert(name, Arc::new(Document { hash, line, source, written: Written::default() }));
     };
-    for (name, make) in v3::others() {
-        put(name, Source::Other(make));
+    for page in &v3::PAGES {
+        put(Str::new_static(page.name), Source::Page(page));
     }
     for entry in tables.iter().flat_map(|t| t.entries()) {
         let row = &entry.row;
@@ -234,7 +234,7 @@ impl Source {
         match (self, other) {
             (Source::Rows(a), Source::Rows(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b)),
             (Source::Group(a), Source::Group(b)) => a == b,
-            (Source::Other(_), Source::Other(_)) => true,
+            (Source::Page(_), Source::Page(_)) => true,
             _ => false,
         }
     }

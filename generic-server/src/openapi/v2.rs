@@ -1,8 +1,14 @@
 //! The OpenAPI v2 document: everything in one, for clients from before v3.
 
+use std::collections::BTreeSet;
+
 use machinery::{Map, Value, array, object, schema::openapi::Flavor};
 
-use super::{paths::Paths, schemas::Schemas, v3::Custom};
+use super::{
+    paths::Paths,
+    schemas::Schemas,
+    v3::{self, Custom},
+};
 use crate::resource::Resource;
 
 /// The document of all rows.
@@ -15,9 +21,15 @@ pub(super) fn document(rows: &[&Resource], customs: &[Custom]) -> Value {
     for row in rows.iter().copied().chain(customs.iter().map(|(row, _)| &**row)) {
         paths.row(row);
     }
+    let told = discovery(rows, &mut paths);
     let mut paths = paths.into_value();
     for (_, item) in paths.make_object().iter_mut() {
         lower(item);
+    }
+    for path in told {
+        // What is told is asked for in the encodings that it comes in.
+        let types = paths.at(&[&path, "get", "produces"]).cloned();
+        paths.set(&[&path, "get", "consumes"], types);
     }
     object! {
         "swagger" => "2.0",
@@ -34,6 +46,31 @@ pub(super) fn document(rows: &[&Resource], customs: &[Custom]) -> Value {
         },
         "security" => array![object! { "BearerToken" => array![] }],
     }
+}
+
+/// The paths that tell what there is: of groups, of their versions, and those that are nobody's resources.
+fn discovery(rows: &[&Resource], paths: &mut Paths<'_>) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut add = |paths: &mut Paths<'_>, path: String, item: Value| {
+        paths.add(&path, item);
+        told.push(path);
+    };
+    let (mut groups, mut versions) = (BTreeSet::new(), BTreeSet::new());
+    for row in rows {
+        if !row.group.is_empty() && groups.insert(&row.group) {
+            let (path, item) = v3::group_path(&row.group, paths.schemas());
+            add(paths, path, item);
+        }
+        if versions.insert((&row.group, &row.version)) {
+            let (path, item) = v3::resources_path(row, paths.schemas());
+            add(paths, path, item);
+        }
+    }
+    for page in &v3::PAGES {
+        let item = (page.item)(paths.schemas());
+        add(paths, page.path(), item);
+    }
+    told
 }
 
 /// Rewrites a path of v3 as v2 says it: bodies are parameters, media types stand in lists.

@@ -24,11 +24,8 @@ pub(super) fn group_version(rows: &[&Resource]) -> Value {
         paths.row(row);
     }
     if let Some(row) = rows.first() {
-        let root = if row.group.is_empty() { "/api/v1/".to_owned() } else { format!("/apis/{}/", row.api_version()) };
-        let id = format!("get{}{}APIResources", capital(&group_id(&row.group)), capital(&row.version));
-        let tag = format!("{}_{}", group_id(&row.group), row.version);
-        let answer = paths.schemas().shared("apis.meta.v1.APIResourceList");
-        paths.add(&root, get(&tag, "get available resources", &id, DISCOVERY, &answer));
+        let (root, item) = resources_path(row, paths.schemas());
+        paths.add(&root, item);
     }
     let paths = paths.into_value();
     document(paths, schemas)
@@ -55,52 +52,91 @@ pub(super) fn custom_group_version(rows: &[Custom]) -> Value {
 
 const DISCOVERY: &[&str] = &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
-/// The document of a built-in group.
-pub(super) fn group(name: &str) -> Value {
-    let id = group_id(name);
-    let mut schemas = Schemas::new(Flavor::V3);
-    let answer = schemas.shared("apis.meta.v1.APIGroup");
-    let operation = format!("get{}APIGroup", capital(&id));
-    let item = get(&id, "get information of a group", &operation, DISCOVERY, &answer);
-    document(one(&format!("/apis/{name}/"), item), schemas)
+/// The path that lists the resources of a row's group version.
+pub(super) fn resources_path(row: &Resource, schemas: &mut Schemas) -> (String, Value) {
+    let root = if row.group.is_empty() { "/api/v1/".to_owned() } else { format!("/apis/{}/", row.api_version()) };
+    let id = format!("get{}{}APIResources", capital(&group_id(&row.group)), capital(&row.version));
+    let tag = format!("{}_{}", group_id(&row.group), row.version);
+    let answer = schemas.shared("apis.meta.v1.APIResourceList");
+    (root, get(&tag, "get available resources", &id, DISCOVERY, &answer))
 }
 
-/// The documents of all other paths, by the name that the index has for them.
-pub(super) fn others() -> Vec<(Str, fn() -> Value)> {
-    vec![
-        (Str::new_static(".well-known/openid-configuration"), || {
+/// The path that tells of a built-in group.
+pub(super) fn group_path(name: &str, schemas: &mut Schemas) -> (String, Value) {
+    let id = group_id(name);
+    let answer = schemas.shared("apis.meta.v1.APIGroup");
+    let operation = format!("get{}APIGroup", capital(&id));
+    (format!("/apis/{name}/"), get(&id, "get information of a group", &operation, DISCOVERY, &answer))
+}
+
+/// The document of a built-in group.
+pub(super) fn group(name: &str) -> Value {
+    let mut schemas = Schemas::new(Flavor::V3);
+    let (path, item) = group_path(name, &mut schemas);
+    document(one(&path, item), schemas)
+}
+
+/// A path that is nobody's resource: its name in the index, and what it answers.
+pub(super) struct Page {
+    pub(super) name: &'static str,
+    pub(super) item: fn(&mut Schemas) -> Value,
+}
+
+impl Page {
+    /// The path itself.
+    pub(super) fn path(&self) -> String {
+        format!("/{}/", self.name)
+    }
+
+    /// Its document.
+    pub(super) fn document(&self) -> Value {
+        let mut schemas = Schemas::new(Flavor::V3);
+        let item = (self.item)(&mut schemas);
+        document(one(&self.path(), item), schemas)
+    }
+}
+
+/// All other paths.
+pub(super) const PAGES: [Page; 5] = [
+    Page {
+        name: ".well-known/openid-configuration",
+        item: |_| {
             let text = "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'";
             let id = "getServiceAccountIssuerOpenIDConfiguration";
-            let item = get("WellKnown", text, id, &["application/json"], &object! { "type" => "string" });
-            document(one("/.well-known/openid-configuration/", item), Schemas::new(Flavor::V3))
-        }),
-        (Str::new_static("api"), || {
-            let mut schemas = Schemas::new(Flavor::V3);
+            get("WellKnown", text, id, &["application/json"], &object! { "type" => "string" })
+        },
+    },
+    Page {
+        name: "api",
+        item: |schemas| {
             let answer = schemas.shared("apis.meta.v1.APIVersions");
-            let item = get("core", "get available API versions", "getCoreAPIVersions", DISCOVERY, &answer);
-            document(one("/api/", item), schemas)
-        }),
-        (Str::new_static("apis"), || {
-            let mut schemas = Schemas::new(Flavor::V3);
+            get("core", "get available API versions", "getCoreAPIVersions", DISCOVERY, &answer)
+        },
+    },
+    Page {
+        name: "apis",
+        item: |schemas| {
             let answer = schemas.shared("apis.meta.v1.APIGroupList");
-            let item = get("apis", "get available API versions", "getAPIVersions", DISCOVERY, &answer);
-            document(one("/apis/", item), schemas)
-        }),
-        (Str::new_static("openid/v1/jwks"), || {
+            get("apis", "get available API versions", "getAPIVersions", DISCOVERY, &answer)
+        },
+    },
+    Page {
+        name: "openid/v1/jwks",
+        item: |_| {
             let text = "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)";
             let id = "getServiceAccountIssuerOpenIDKeyset";
-            let item = get("openid", text, id, &["application/jwk-set+json"], &object! { "type" => "string" });
-            document(one("/openid/v1/jwks/", item), Schemas::new(Flavor::V3))
-        }),
-        (Str::new_static("version"), || {
-            let mut schemas = Schemas::new(Flavor::V3);
+            get("openid", text, id, &["application/jwk-set+json"], &object! { "type" => "string" })
+        },
+    },
+    Page {
+        name: "version",
+        item: |schemas| {
             let answer = schemas.add("io.k8s.apimachinery.pkg.version.Info", version_info());
             let text = "get the version information for this server";
-            let item = get("version", text, "getCodeVersion", &["application/json"], &answer);
-            document(one("/version/", item), schemas)
-        }),
-    ]
-}
+            get("version", text, "getCodeVersion", &["application/json"], &answer)
+        },
+    },
+];
 
 fn one(path: &str, item: Value) -> Value {
     Map::from_entries(vec![(path.into(), item)]).into()
