@@ -131,6 +131,34 @@ fn managers(c: &mut Criterion) {
     });
 }
 
+/// What an applier that owns a whole deployment does most: the same again, and another image.
+fn applies(c: &mut Criterion) {
+    let schema = builtin::schema_of("apps", "v1", "Deployment").expect("a built-in");
+    let kind = GroupVersionKind::new("apps", "v1", "Deployment");
+    let reset = ResetFields::exclude(&[&["status"]]);
+    let write = Write {
+        manager: "pipeline",
+        subresource: "",
+        kind: &kind,
+        now: "2026-01-01T00:00:00Z",
+        reset: &reset,
+        versions: &OneVersion,
+    };
+    let mut config = deployment();
+    config.remove_at(&["status"]);
+    config.remove_at(&["metadata", "managedFields"]);
+    let live = apply(None, &config, schema, &write, false).expect("a sound deployment");
+    let live = decode(&String::from_utf8(json::encode(&live)).expect("JSON is UTF-8"));
+    let mut changed = config.clone();
+    let containers = changed.at_mut(&["spec", "template", "spec", "containers"]).as_array_mut().expect("containers");
+    containers[0].set(&["image"], "registry.example/team/main:1.2.4");
+    for (name, config) in [("that changes nothing", &config), ("that changes an image", &changed)] {
+        c.bench_function(&format!("deployment, an apply {name}"), |b| {
+            b.iter(|| apply(Some(black_box(&live)), config, schema, &write, false).expect("no conflict"));
+        });
+    }
+}
+
 /// A copy that shares nothing below its top and has no managers.
 fn pod_of(pod: &Value) -> Value {
     let mut pod = pod.clone();
@@ -138,5 +166,5 @@ fn pod_of(pod: &Value) -> Value {
     pod
 }
 
-criterion_group!(benches, patches, managers);
+criterion_group!(benches, patches, managers, applies);
 criterion_main!(benches);

@@ -204,7 +204,7 @@ impl DeleteOptions {
             object.insert("gracePeriodSeconds", parse_int(text)?);
         }
         if let Some(text) = query.get("orphanDependents") {
-            object.insert("orphanDependents", !matches!(text, "false" | "0"));
+            object.insert("orphanDependents", !(text.eq_ignore_ascii_case("false") || text == "0"));
         }
         if let Some(policy) = query.get("propagationPolicy") {
             object.insert("propagationPolicy", policy);

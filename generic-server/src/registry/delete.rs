@@ -25,6 +25,12 @@ pub enum Deleted {
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
+/// How long an object in deletion was given, if it was given any time.
+fn running_grace(object: &Value) -> Option<i64> {
+    let grace = object.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    grace.filter(|seconds| *seconds > 0 && metadata::is_deleting(object))
+}
+
 impl Registry {
     /// Deletes the object `name`.
     pub async fn delete(&self, write: &mut Write<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
@@ -138,6 +144,19 @@ impl Registry {
             let bytes = self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0))?;
             return Ok(Ok(Deleted::Marked(bytes)));
         }
+        let grace = self.row.strategy.grace_period(object, options.grace_period_seconds);
+        let grace = match running_grace(object).filter(|_| grace.is_some()) {
+            None => grace,
+            Some(running) => match options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }) {
+                Some(shorter) if shorter < running => Some(shorter),
+                // It is on its way out, and stays so: what becomes of dependents is settled.
+                _ => {
+                    let stored = self.form.encode(object);
+                    let bytes = self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0))?;
+                    return Ok(Ok(Deleted::Marked(bytes)));
+                }
+            },
+        };
         let mut marked = object.clone();
         let begins = self.row.strategy.marks_deletion() && !metadata::is_deleting(object);
         if begins {
@@ -147,7 +166,6 @@ impl Registry {
         } else {
             self.set_finalizers(&mut marked, options);
         }
-        let grace = self.row.strategy.grace_period(object, options.grace_period_seconds);
         let waits = metadata::has_finalizers(&marked) || !self.row.strategy.may_finish_deletion(&marked);
         if begins || waits || grace.is_some_and(|seconds| seconds > 0) {
             if !begins {
@@ -165,9 +183,10 @@ impl Registry {
             };
         }
         // Kinds with a grace period are marked even if it is over at once: watchers see the mark before the end.
+        let before = self.form.encode(object);
         let mut object = object.clone();
-        let before = self.form.encode(&object);
         if grace.is_some() {
+            object = marked;
             self.mark(&mut object, 0);
         }
         let stored = self.form.encode(&object);
@@ -239,7 +258,12 @@ impl Registry {
             return;
         }
         let generation = metadata::generation(object);
-        let at = Str::from(now.plus_seconds(grace).text(TimeForm::Seconds));
+        // A shorter period counts from the time of the first request.
+        let began = before.and_then(|before| {
+            let end = Timestamp::parse(metadata::text(object, "deletionTimestamp"), TimeForm::Seconds).ok()?;
+            Some(end.plus_seconds(-before))
+        });
+        let at = Str::from(began.unwrap_or(now).plus_seconds(grace).text(TimeForm::Seconds));
         let counted = !metadata::is_deleting(object);
         let metadata = metadata::metadata_mut(object);
         metadata.insert("deletionTimestamp", at);
