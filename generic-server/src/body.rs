@@ -1,11 +1,13 @@
 //! The response body: whole, in chunks made as the client takes them, or a stream without an end.
 
+mod expiring;
 mod gzip;
 
 use std::{
     fmt,
     pin::Pin,
     task::{Context, Poll},
+    time::Instant,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -67,6 +69,28 @@ impl Body {
     {
         let stream = futures_util::StreamExt::map(stream, |item| item.map_err(Into::into));
         Self(Kind::Pieces(Joined::new(Source::Stream(Box::pin(stream)), None)))
+    }
+
+    /// A stream that ends: of so many bytes if that is known, at least of so many if not. An error resets it.
+    pub fn large<S>(stream: S, length: Option<u64>, at_least: u64) -> Self
+    where
+        S: Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
+    {
+        let pieces = Joined::new(Source::Stream(Box::pin(stream)), length);
+        Self(Kind::Pieces(Joined { at_least, ..pieces }))
+    }
+
+    /// Lets go at the deadline of what was not taken until then, even if the client takes nothing more; after that the body
+    /// ends with an error. Small bodies are not worth the watch.
+    #[must_use]
+    pub fn until(mut self, deadline: Option<Instant>) -> Self {
+        if let (Kind::Pieces(pieces), Some(deadline)) = (&mut self.0, deadline)
+            && pieces.left.is_none_or(|left| left >= expiring::WORTH_IT)
+        {
+            let source = std::mem::replace(&mut pieces.source, Source::Done);
+            pieces.source = Source::Expiring(expiring::Expiring::new(source, deadline));
+        }
+        self
     }
 
     /// This body, compressed as it is taken. One that another server sends stays as it is.
@@ -153,7 +177,14 @@ impl http_body::Body for Body {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Kind::Pieces(pieces) => pieces.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Kind::Pieces(pieces) => pieces.left.map_or_else(
+                || {
+                    let mut hint = SizeHint::default();
+                    hint.set_lower(pieces.at_least);
+                    hint
+                },
+                SizeHint::with_exact,
+            ),
             Kind::Gzip(_) => SizeHint::default(),
             Kind::Other(body) => body.size_hint(),
         }
@@ -163,6 +194,7 @@ impl http_body::Body for Body {
 enum Source {
     Chunks(Box<dyn Iterator<Item = Bytes> + Send>),
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>),
+    Expiring(expiring::Expiring),
     Done,
 }
 
@@ -171,6 +203,10 @@ impl Source {
         let next = match self {
             Self::Chunks(chunks) => chunks.next().map(Ok),
             Self::Stream(stream) => match stream.as_mut().poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(next) => next,
+            },
+            Self::Expiring(source) => match source.poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
             },
@@ -191,11 +227,13 @@ struct Joined {
     held: Option<Result<Bytes, BodyError>>,
     /// Bytes not handed out yet, where the length is known.
     left: Option<u64>,
+    /// Where it is not: a length that it has at least.
+    at_least: u64,
 }
 
 impl Joined {
     fn new(source: Source, length: Option<u64>) -> Self {
-        Self { source, held: None, left: length }
+        Self { source, held: None, left: length, at_least: 0 }
     }
 
     fn is_done(&self) -> bool {

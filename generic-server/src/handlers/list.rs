@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use machinery::meta::status::Status;
-use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot};
+use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot, Term};
 
 use super::{
     Target,
@@ -63,18 +63,40 @@ fn select(
         return Ok(Page { objects, meta });
     }
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
-    let everything = options.selection.is_everything();
     let mut objects = Vec::new();
     let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
-    // An index answers for a pinned field (pods of a node) without a look at the others.
-    if limit == 0
-        && namespace.is_empty()
-        && let Some((field, value)) = options.selection.pinned_field()
-        && let Some(indexed) = snapshot.by_field(field, value, start.as_deref())
-    {
-        objects.extend(indexed.filter(|o| options.selection.matches(o)).cloned());
+    let go_on = |last: &Arc<Object>| {
+        let revision = match at {
+            ReadAt::Exact(revision) => revision,
+            _ => snapshot.revision(),
+        };
+        Continuation { revision: Some(revision), start: format!("{}\0", &last.key()[prefix.len()..]) }.token()
+    };
+    // An index answers for pinned fields and labels (pods of a node, of an application) without a look at the others.
+    let terms = options.selection.terms();
+    if let Some(indexed) = snapshot.by_terms(&terms, &prefix, start.as_deref()) {
+        for object in indexed.into_iter().filter(|object| options.selection.matches(object)) {
+            objects.push(object.clone());
+            if objects.len() == limit {
+                let after = format!("{}\0", object.key());
+                // A first page of an indexed field ends with those of the same value, as upstream's index has it.
+                let fields = terms.iter().filter(|term| start.is_none() && matches!(term, Term::Field(..)));
+                let mut rest =
+                    fields.map(|field| snapshot.by_terms(std::slice::from_ref(field), &prefix, Some(&after)));
+                let same = rest.find_map(|rest| rest);
+                let more = match same {
+                    Some(same) => !same.is_empty(),
+                    None => snapshot.range(&prefix, Some(&after)).next().is_some(),
+                };
+                if more {
+                    meta.continuation = go_on(object);
+                }
+                break;
+            }
+        }
         return Ok(Page { objects, meta });
     }
+    let everything = options.selection.is_everything();
     let mut entries = snapshot.range(&prefix, start.as_deref());
     while let Some(entry) = entries.next() {
         let object = match entry {
@@ -83,13 +105,7 @@ fn select(
         };
         // Also what would not be selected continues a page: upstream does not look at it before it is asked to.
         if limit > 0 && objects.len() == limit {
-            let last: &Arc<Object> = &objects[limit - 1];
-            let start = format!("{}\0", &last.key()[prefix.len()..]);
-            let revision = match at {
-                ReadAt::Exact(revision) => Some(revision),
-                _ => Some(snapshot.revision()),
-            };
-            meta.continuation = Continuation { revision, start }.token();
+            meta.continuation = go_on(&objects[limit - 1]);
             meta.remaining = everything.then(|| 1 + entries.count());
             break;
         }

@@ -12,14 +12,14 @@ use machinery::{
     meta::{
         field_error::FieldError,
         gvk::GroupKind,
-        selector::{FieldSelector, LabelSelector},
+        selector::{FieldSelector, LabelSelector, Operator},
         status::Status,
     },
     object,
 };
 use storage::{
     Revision,
-    cache::{Filter, Object, ReadAt},
+    cache::{Filter, Object, ReadAt, Term},
 };
 
 use super::options::parse_int;
@@ -71,12 +71,15 @@ impl Selection {
         self.fields.iter().find(|(place, _, equal)| *place == Place::Name && *equal).map(|(_, value, _)| value.as_str())
     }
 
-    /// A selectable field that is pinned to a value, by its position.
-    pub(super) fn pinned_field(&self) -> Option<(usize, &str)> {
-        self.fields.iter().find_map(|(place, value, equal)| match place {
-            Place::Field(i) if *equal => Some((*i, value.as_str())),
-            _ => None,
-        })
+    /// A selectable field that is pinned to a value, by its position: one of `preferred` if there is one.
+    pub(super) fn pinned_field(&self, preferred: &[usize]) -> Option<(usize, &str)> {
+        let pinned = || {
+            self.fields.iter().filter_map(|(place, value, equal)| match place {
+                Place::Field(i) if *equal => Some((*i, value.as_str())),
+                _ => None,
+            })
+        };
+        pinned().find(|(i, _)| preferred.contains(i)).or_else(|| pinned().next())
     }
 }
 
@@ -91,6 +94,21 @@ impl Filter for Selection {
             (found == value.as_str()) == *equal
         });
         fields && (self.labels.is_everything() || self.labels.matches_with(|key| object.labels().get(key)))
+    }
+
+    fn terms(&self) -> Vec<Term> {
+        let fields = self.fields.iter().filter_map(|(place, value, equal)| match place {
+            Place::Field(i) if *equal => Some(Term::Field(*i, value.clone())),
+            _ => None,
+        });
+        let labels = self.labels.requirements().iter().filter_map(|requirement| match requirement.operator() {
+            Operator::In | Operator::Equals | Operator::DoubleEquals => match requirement.values() {
+                [value] => Some(Term::Label(requirement.key().clone(), value.clone())),
+                _ => None,
+            },
+            _ => None,
+        });
+        fields.chain(labels).collect()
     }
 }
 
@@ -259,7 +277,7 @@ fn validate(
     if watch && !matches!(version_match, "" | "NotOlderThan") {
         errors.push(FieldError::not_supported("resourceVersionMatch", version_match, ["NotOlderThan"]));
     }
-    if initial.is_some() && watch && !token.is_empty() {
+    if watch && !version_match.is_empty() && !token.is_empty() {
         errors.push(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"));
     }
 }

@@ -1,8 +1,11 @@
 //! The forms that stored objects are sent in: as they are, in another version or encoding, as metadata, as a table.
 
+mod list_body;
+
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::StreamExt;
 use http::StatusCode;
 use machinery::{
     Str, Value,
@@ -18,7 +21,7 @@ use crate::{
     pipeline::respond::{self, Response, encode},
     registry::{Registry, VersionForm, Written},
     request::Request,
-    resource::{Converter, Printer},
+    resource::{Column, Converter, Printer},
     server::Entry,
 };
 
@@ -118,11 +121,12 @@ impl View {
         }
     }
 
-    /// [`View::fetch`] of many objects, in their order.
-    pub async fn fetch_all(&self, registry: &Registry, objects: &[Arc<Object>]) -> Result<Vec<Bytes>, Status> {
-        match &self.version {
-            Some(version) => registry.all_in_version(version, objects).await,
-            None => Ok(objects.iter().map(|object| object.bytes().clone()).collect()),
+    /// Has many objects converted that are about to be asked for one by one, as far as there is room to keep them.
+    pub async fn prepare(&self, registry: &Arc<Registry>, objects: Vec<Arc<Object>>) {
+        if let Some(version) = &self.version {
+            let mut batches = registry.stream_in_version(version.clone(), objects);
+            // What fails here fails again when the object is asked for, and the client hears of it then.
+            while let Some(Ok(_)) = batches.next().await {}
         }
     }
 
@@ -185,7 +189,8 @@ impl View {
         } else {
             object! { "resourceVersion" => version }
         };
-        encode(&self.table(meta, vec![self.table_row(value)], columns), self.accepted).into()
+        let row = self.table_row(value, time::Timestamp::now().seconds());
+        encode(&self.table(meta, vec![row], columns), self.accepted).into()
     }
 
     fn encode_metadata(&self, bytes: &Bytes) -> Result<Bytes, Status> {
@@ -234,133 +239,27 @@ impl View {
         frame.freeze()
     }
 
-    /// A list of cached objects.
-    pub async fn list(
-        &self,
-        registry: &Registry,
-        objects: Vec<Arc<Object>>,
-        meta: &ListMeta,
-    ) -> Result<Response, Status> {
-        self.check_encodes("List")?;
-        let objects = self.fetch_all(registry, &objects).await?;
-        match self.accepted.form {
-            Form::Whole if self.is_raw() => Ok(self.raw_list(registry, objects, meta)),
-            Form::Whole | Form::Aggregated => {
-                let items = objects
-                    .iter()
-                    .map(|bytes| {
-                        let mut value = decode(bytes)?;
-                        if self.entry.row.built_in {
-                            let object = value.make_object();
-                            object.remove("kind");
-                            object.remove("apiVersion");
-                        }
-                        Ok(value)
-                    })
-                    .collect::<Result<Vec<_>, Status>>()?;
-                let list = object! {
-                    "kind" => &self.entry.row.list_kind,
-                    "apiVersion" => self.entry.row.api_version(),
-                    "metadata" => self.list_meta(meta),
-                    "items" => items,
-                };
-                Ok(self.respond(StatusCode::OK, Body::full(encode(&list, self.accepted))))
-            }
-            Form::Metadata { .. } => Err(self.not_an_object()),
-            Form::MetadataList { beta } => {
-                let items = objects
-                    .iter()
-                    .map(|bytes| json::decode(&metadata_document(bytes, beta)?).map_err(Status::internal_error))
-                    .collect::<Result<Vec<_>, Status>>()?;
-                let items = if items.is_empty() { Value::Null } else { Value::from(items) };
-                let list = object! {
-                    "kind" => "PartialObjectMetadataList",
-                    "apiVersion" => meta_version(beta),
-                    "metadata" => self.list_meta(meta),
-                    "items" => items,
-                };
-                Ok(self.respond(StatusCode::OK, Body::full(encode(&list, self.accepted))))
-            }
-            Form::Table { .. } => {
-                let rows = objects
-                    .iter()
-                    .map(|bytes| Ok(self.table_row(&decode(bytes)?)))
-                    .collect::<Result<Vec<_>, Status>>()?;
-                let table = self.table(self.list_meta(meta), rows, true);
-                Ok(self.respond(StatusCode::OK, Body::full(encode(&table, self.accepted))))
-            }
-        }
-    }
-
-    /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.
-    fn raw_list(&self, registry: &Registry, objects: Vec<Bytes>, meta: &ListMeta) -> Response {
-        let mut head = b"{\"kind\":".to_vec();
-        json::write_string(&mut head, &self.entry.row.list_kind);
-        head.extend_from_slice(b",\"apiVersion\":");
-        json::write_string(&mut head, &self.entry.row.api_version());
-        head.extend_from_slice(b",\"metadata\":");
-        json::encode_into(&mut head, &self.list_meta(meta));
-        head.extend_from_slice(b",\"items\":[");
-        let tail = Bytes::from_static(b"]}\n");
-        // Built-in items carry no kind and apiVersion: what follows their common head is sent behind a brace.
-        let skip = match &self.version {
-            _ if !self.entry.row.built_in => 0,
-            Some(version) => version.head_len(),
-            None => registry.head_len(),
-        };
-        let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
-        let separators =
-            objects.len().saturating_sub(1) * more.len() + if objects.is_empty() { 0 } else { first.len() };
-        let items: usize = objects.iter().map(|bytes| bytes.len() - skip).sum();
-        let length = (head.len() + separators + items + tail.len()) as u64;
-        let pieces = objects.into_iter().enumerate().flat_map(move |(i, mut bytes)| {
-            let separator = Bytes::from_static(if i == 0 { first } else { more });
-            bytes.advance(skip);
-            [separator, bytes]
-        });
-        let chunks = std::iter::once(Bytes::from(head)).chain(pieces).chain(std::iter::once(tail));
-        self.respond(StatusCode::OK, Body::chunks(chunks, Some(length)))
-    }
-
-    fn list_meta(&self, meta: &ListMeta) -> Value {
-        let mut value = object! { "resourceVersion" => meta.revision.to_string() };
-        let object = value.make_object();
-        // Custom resources' lists always carry the member.
-        let whole = matches!(self.accepted.form, Form::Whole | Form::Aggregated);
-        if !meta.continuation.is_empty() || (whole && !self.entry.row.built_in) {
-            object.insert("continue", meta.continuation.as_str());
-        }
-        if let Some(remaining) = meta.remaining {
-            object.insert("remainingItemCount", remaining as i64);
-        }
-        value
-    }
-
     fn table(&self, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
         let beta = matches!(self.accepted.form, Form::Table { beta: true });
-        let definitions: Vec<Value> = if columns {
-            self.printer
-                .columns()
-                .iter()
-                .map(|c| {
-                    object! {
-                        "name" => &c.name, "type" => &c.kind, "format" => &c.format,
-                        "description" => &c.description, "priority" => c.priority,
-                    }
-                })
-                .collect()
-        } else {
-            Vec::new()
-        };
-        let definitions = if columns { Value::from(definitions) } else { Value::Null };
+        let definitions = if columns { self.column_definitions() } else { Value::Null };
         object! {
             "kind" => "Table", "apiVersion" => meta_version(beta), "metadata" => metadata,
             "columnDefinitions" => definitions, "rows" => rows,
         }
     }
 
-    fn table_row(&self, object: &Value) -> Value {
-        let now = time::Timestamp::now().seconds();
+    fn column_definitions(&self) -> Value {
+        let definition = |c: &Column| {
+            object! {
+                "name" => &c.name, "type" => &c.kind, "format" => &c.format,
+                "description" => &c.description, "priority" => c.priority,
+            }
+        };
+        self.printer.columns().iter().map(definition).collect::<Vec<_>>().into()
+    }
+
+    /// `now`: what ages are counted from, in seconds.
+    fn table_row(&self, object: &Value, now: i64) -> Value {
         let mut row = object! { "cells" => self.printer.cells(object, now) };
         let members = row.make_object();
         if let Some(conditions) = self.printer.conditions(object) {
@@ -386,7 +285,11 @@ impl View {
 
     /// A number for the form among the forms that the cache keeps, `None` if it should not be kept.
     pub fn form_id(&self) -> Option<FormId> {
-        let form = match (self.accepted.form, self.accepted.media, self.accepted.pretty) {
+        self.form_id_of(self.accepted.form)
+    }
+
+    fn form_id_of(&self, form: Form) -> Option<FormId> {
+        let form = match (form, self.accepted.media, self.accepted.pretty) {
             (_, _, true) => return None,
             (Form::Whole, Media::Json, _) => 0,
             (Form::Whole, media, _) => 1 + media as u32,

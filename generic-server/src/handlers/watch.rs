@@ -52,7 +52,8 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     frames.prepare(start, &watch.scope).await;
     let body = match target.registry.cache().watch(start, watch).await {
         Ok(watcher) => events(watcher, frames, &target.request),
-        Err(error @ CacheError::Expired { .. }) => {
+        // The request was well-formed: what cannot be watched from there is told as an event, as upstream.
+        Err(error @ (CacheError::Expired { .. } | CacheError::TooLarge { .. })) => {
             Body::full(frames.status(&read_error(&error, &target.registry.group_resource())))
         }
         Err(error) => return Err(read_error(&error, &target.registry.group_resource())),
@@ -94,7 +95,7 @@ fn scope(target: &Target, options: &ListOptions) -> Scope {
             Scope::Object { namespace, name: Str::from(name) }
         }
         (_, Some(namespace)) => Scope::Namespace(namespace),
-        (_, None) => match options.selection.pinned_field() {
+        (_, None) => match options.selection.pinned_field(&target.registry.indexed_fields()) {
             Some((field, value)) => Scope::Field { field, value: value.into() },
             None => Scope::All,
         },
@@ -160,8 +161,7 @@ impl Frames {
         };
         let snapshot = registry.cache().latest();
         let objects: Vec<_> = snapshot.range(&prefix, None).filter_map(|e| e.object().cloned()).collect();
-        // What fails here fails again when the event is to be sent, and the client hears of it then.
-        let _ = self.view.fetch_all(registry, &objects).await;
+        self.view.prepare(registry, objects).await;
     }
 
     async fn frame(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {

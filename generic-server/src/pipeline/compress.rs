@@ -21,9 +21,10 @@ fn takes_gzip(accepted: &str) -> bool {
     accepted.split(',').any(|encoding| encoding.trim() == "gzip")
 }
 
-/// Compresses a large answer whose size is known: what has none (a stream, what another server sends) stays as it is.
+/// Compresses an answer that is known to be large: what may be of any size (a stream without an end, what another server
+/// sends) stays as it is.
 pub(super) fn compress(response: Response) -> Response {
-    let large = response.body().size_hint().exact().is_some_and(|size| size > THRESHOLD);
+    let large = response.body().size_hint().lower() > THRESHOLD;
     if !large || response.headers().contains_key(header::CONTENT_ENCODING) {
         return response;
     }
@@ -65,6 +66,8 @@ mod tests {
         check(Body::full(vec![b'x'; 128 * 1024 + 1]), true);
         check(Body::chunks([vec![b'x'; 200_000].into()], Some(200_000)), true);
         check(Body::chunks([vec![b'x'; 200_000].into()], None), false);
+        check(Body::large(futures_util::stream::empty(), None, 200_000), true);
+        check(Body::large(futures_util::stream::empty(), None, 100_000), false);
         check(Body::empty(), false);
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn set(request: &mut Request, limit: Duration) -> Result<(), Status> 
     Ok(())
 }
 
-/// Ends what is not done at the deadline.
+/// Ends what is not done at the deadline: the answer, or a body that the client has not taken until then.
 pub(super) async fn enforce(
     deadline: Option<Instant>,
     run: impl Future<Output = Result<Response, Status>>,
@@ -44,5 +44,6 @@ pub(super) async fn enforce(
     let Some(deadline) = deadline else { return run.await };
     tokio::time::timeout_at(deadline.into(), run)
         .await
+        .map(|answer| answer.map(|response| response.map(|body| body.until(Some(deadline)))))
         .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout", 0)))
 }

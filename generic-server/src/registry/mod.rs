@@ -146,11 +146,16 @@ impl Registry {
     /// The watch cache, for reads.
     pub fn cache(&self) -> &Arc<Cache> {
         self.cache.get_or_init(|| {
-            let fields = &self.row.selectable_fields;
-            let indexed = (0..fields.len()).filter(|i| fields[*i].name == "spec.nodeName").collect();
+            let indexed = self.indexed_fields();
             let options = Options { namespaced: self.row.namespaced, indexed, ..Options::default() };
             Cache::start(self.store.clone(), self.prefix.to_string(), self.form.clone(), options)
         })
+    }
+
+    /// The selectable fields that the cache has an index by: those that every node's agent selects by.
+    pub fn indexed_fields(&self) -> Vec<usize> {
+        let fields = &self.row.selectable_fields;
+        (0..fields.len()).filter(|i| fields[*i].name == "spec.nodeName").collect()
     }
 
     /// Waits until the cache knows the objects, for the patience of a read.

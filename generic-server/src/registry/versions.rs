@@ -2,10 +2,10 @@
 //!
 //! What an object is converted to is kept beside it, so that it is converted once for all who read or watch it.
 
-use std::sync::Arc;
+use std::{iter::Peekable, sync::Arc, vec};
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream, stream::BoxStream};
 use machinery::{Str, Value, meta::status::Status};
 use storage::cache::{FormId, Object};
 use tokio::sync::Semaphore;
@@ -19,7 +19,7 @@ const FORMS: u32 = 32;
 const BATCH_OBJECTS: usize = 200;
 const BATCH_BYTES: usize = 2 << 20;
 /// How many batches of a list are under way at once.
-const BATCHES: usize = 4;
+const BATCHES: usize = 2;
 /// Those who wait for the same object meet at one of so many doors.
 const DOORS: usize = 16;
 
@@ -33,6 +33,7 @@ impl Default for Doors {
 }
 
 /// What objects look like in the version of a row, where not all are stored in it.
+#[derive(Clone)]
 pub struct VersionForm {
     api_version: Str,
     /// What the bytes of objects in this version start with.
@@ -97,31 +98,52 @@ impl Registry {
         converted.into_iter().next().map(|(_, bytes)| bytes).ok_or_else(|| Status::internal_error("nothing converted"))
     }
 
-    /// The JSON of many objects in a version, in their order. They are converted in batches.
-    pub async fn all_in_version(&self, version: &VersionForm, objects: &[Arc<Object>]) -> Result<Vec<Bytes>, Status> {
-        let mut found = Vec::with_capacity(objects.len());
-        let mut missing = Vec::new();
-        for (i, object) in objects.iter().enumerate() {
-            let known = match (self.known_in(version, object), &version.converter) {
-                (Some(bytes), _) => bytes,
-                (None, Converter::Rule(rule)) => {
-                    self.keep_in(version, object, self.by_rule(version, &**rule, object)?)?
-                }
-                (None, Converter::Remote(_)) => {
-                    missing.push((i, object.clone()));
-                    Bytes::new()
-                }
-            };
-            found.push(known);
-        }
-        if let Converter::Remote(remote) = &version.converter {
-            let asked = batches(missing)
-                .into_iter()
-                .map(|batch| async move { self.ask(version, &**remote, &batch, true).await });
-            let converted: Vec<Vec<(usize, Bytes)>> = stream::iter(asked).buffered(BATCHES).try_collect().await?;
-            for (i, bytes) in converted.into_iter().flatten() {
-                found[i] = bytes;
+    /// The JSON of one object in a version that a rule of this server converts to; `keep`: kept beside the object.
+    pub fn by_rule_in_version(&self, version: &VersionForm, object: &Arc<Object>, keep: bool) -> Result<Bytes, Status> {
+        match (self.known_in(version, object), &version.converter) {
+            (Some(bytes), _) => Ok(bytes),
+            (None, Converter::Rule(rule)) => {
+                let bytes = self.by_rule(version, &**rule, object)?;
+                if keep { self.keep_in(version, object, bytes) } else { Ok(bytes) }
             }
+            (None, Converter::Remote(_)) => Err(Status::internal_error("no rule converts the object")),
+        }
+    }
+
+    /// The JSON of many objects in a version, in their order, batch by batch: of what is not drawn only the next batches
+    /// are converted.
+    pub fn stream_in_version(
+        self: &Arc<Self>,
+        version: VersionForm,
+        objects: Vec<Arc<Object>>,
+    ) -> BoxStream<'static, Result<Vec<Bytes>, Status>> {
+        let (registry, version) = (self.clone(), Arc::new(version));
+        let mut objects = objects.into_iter().peekable();
+        let batches = {
+            let (registry, version) = (registry.clone(), version.clone());
+            std::iter::from_fn(move || Batch::take(&mut objects, |object| registry.known_in(&version, object)))
+        };
+        let convert = move |batch| {
+            let (registry, version) = (registry.clone(), version.clone());
+            async move { registry.batch_in_version(&version, batch).await }
+        };
+        stream::iter(batches).map(convert).buffered(BATCHES).boxed()
+    }
+
+    async fn batch_in_version(&self, version: &VersionForm, batch: Batch) -> Result<Vec<Bytes>, Status> {
+        let Batch { mut found, missing } = batch;
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let converted = match &version.converter {
+            Converter::Remote(remote) => self.ask(version, &**remote, &missing, true).await?,
+            Converter::Rule(rule) => {
+                let convert = |(i, object): (usize, Arc<Object>)| Ok((i, self.by_rule(version, &**rule, &object)?));
+                missing.into_iter().map(convert).collect::<Result<_, Status>>()?
+            }
+        };
+        for (i, bytes) in converted {
+            found[i] = bytes;
         }
         Ok(found)
     }
@@ -197,22 +219,34 @@ impl Registry {
     }
 }
 
-/// Objects in batches that are neither too many nor too large.
-fn batches(objects: Vec<(usize, Arc<Object>)>) -> Vec<Vec<(usize, Arc<Object>)>> {
-    let mut batches: Vec<Vec<_>> = Vec::new();
-    let mut room = 0;
-    for item in objects {
-        let size = item.1.bytes().len();
-        match batches.last_mut().filter(|batch| batch.len() < BATCH_OBJECTS && size <= room) {
-            Some(batch) => {
-                room -= size;
-                batch.push(item);
+/// Objects that are converted together: neither too many nor too large.
+struct Batch {
+    /// The JSON of each, where it is known; else nothing yet.
+    found: Vec<Bytes>,
+    /// The others, by their position.
+    missing: Vec<(usize, Arc<Object>)>,
+}
+
+impl Batch {
+    /// The next one; `None` at the end.
+    fn take(
+        objects: &mut Peekable<vec::IntoIter<Arc<Object>>>,
+        known: impl Fn(&Arc<Object>) -> Option<Bytes>,
+    ) -> Option<Batch> {
+        objects.peek()?;
+        let mut batch = Batch { found: Vec::new(), missing: Vec::new() };
+        let mut room = BATCH_BYTES;
+        let fits = |object: &Arc<Object>, batch: &Batch, room: usize| {
+            batch.found.is_empty() || batch.missing.len() < BATCH_OBJECTS && object.bytes().len() <= room
+        };
+        while let Some(object) = objects.next_if(|object| fits(object, &batch, room)) {
+            room = room.saturating_sub(object.bytes().len());
+            let bytes = known(&object);
+            if bytes.is_none() {
+                batch.missing.push((batch.found.len(), object));
             }
-            None => {
-                room = BATCH_BYTES.saturating_sub(size);
-                batches.push(vec![item]);
-            }
+            batch.found.push(bytes.unwrap_or_default());
         }
+        Some(batch)
     }
-    batches
 }

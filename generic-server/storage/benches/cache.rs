@@ -13,7 +13,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use storage::{
     Expect, Memory, Revision, Store,
     cache::{
-        Cache, Decode, DecodeError, Decoded, Everything, Filter, Object, Options, ReadAt, Scope, Start, WatchOptions,
+        Cache, Decode, DecodeError, Decoded, Everything, Filter, Object, Options, ReadAt, Scope, Start, Term,
+        WatchOptions,
     },
 };
 use tokio::{runtime::Runtime, sync::Notify};
@@ -33,10 +34,11 @@ impl Decode for Pods {
         bytes.extend_from_slice(digits.as_bytes());
         bytes.extend_from_slice(&value[head.len()..]);
         let node = std::str::from_utf8(&value[value.len() - 8..]).map_err(|e| DecodeError(e.to_string()))?;
+        let app = format!("a{}", node[4..].parse::<usize>().map_or(0, |node| node % 500));
         Ok(Decoded {
             version_at: head.len()..head.len() + digits.len(),
             bytes: bytes.into(),
-            labels: [("app", "web"), ("pod-template-hash", "6d4cf56db6")].into_iter().collect(),
+            labels: [("app", app.as_str()), ("pod-template-hash", "6d4cf56db6")].into_iter().collect(),
             fields: [node].into_iter().collect(),
         })
     }
@@ -175,7 +177,7 @@ fn reads(c: &mut Criterion) {
     });
     group.throughput(Throughput::Elements(2000));
     group.bench_function("list 2000", |b| {
-        let filter = |object: &Object| object.labels().get("app") == Some("web");
+        let filter = |object: &Object| object.labels().get("app").is_some();
         b.iter(|| {
             let snapshot = runtime.block_on(cache.read(ReadAt::Latest)).expect("the cache is live");
             let objects = snapshot.range(PREFIX, None).filter_map(|e| e.object()).filter(|o| filter(o));
@@ -186,10 +188,28 @@ fn reads(c: &mut Criterion) {
     group.bench_function("list by node", |b| {
         b.iter(|| {
             let snapshot = runtime.block_on(cache.read(ReadAt::Latest)).expect("the cache is live");
-            let objects = snapshot.by_field(0, "node0042", None).into_iter().flatten();
+            let objects = snapshot.by_terms(&[Term::Field(0, "node0042".into())], "", None).into_iter().flatten();
             objects.map(|o| o.bytes().clone()).collect::<Vec<_>>()
         });
     });
+}
+
+/// 300 of 150,000 objects by a label, with the index and without.
+fn by_label(c: &mut Criterion) {
+    const PODS: usize = 150_000;
+    let runtime = Runtime::new().expect("a runtime");
+    let (_store, cache) = runtime.block_on(filled(PODS));
+    let mut group = c.benchmark_group("300 of 150000 by label");
+    let snapshot = runtime.block_on(cache.read(ReadAt::Latest)).expect("the cache is live");
+    group.bench_function("index", |b| {
+        let term = [Term::Label("app".into(), "a42".into())];
+        b.iter(|| snapshot.by_terms(&term, PREFIX, None).map(|found| found.len()));
+    });
+    group.bench_function("walk", |b| {
+        let filter = |object: &&Arc<Object>| object.labels().get("app") == Some("a42");
+        b.iter(|| snapshot.range(PREFIX, None).filter_map(|e| e.object()).filter(filter).count());
+    });
+    cache.stop();
 }
 
 /// Updates spread over many pods: the store's own work (in memory) is measured beside it.
@@ -228,5 +248,5 @@ fn starts(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, watches, reads, writes, starts);
+criterion_group!(benches, watches, reads, by_label, writes, starts);
 criterion_main!(benches);

@@ -9,6 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{
     forms::FormId,
+    index::Term,
     object::{Entry, Object},
     sync::Mutex,
 };
@@ -40,6 +41,11 @@ impl EventType {
 pub trait Filter: Send + Sync + 'static {
     /// Whether the object is selected.
     fn matches(&self, object: &Object) -> bool;
+
+    /// What all selected objects have: an index may know who has it.
+    fn terms(&self) -> Vec<Term> {
+        Vec::new()
+    }
 }
 
 /// Selects everything.

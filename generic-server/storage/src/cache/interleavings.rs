@@ -32,7 +32,7 @@ fn shared(max_changes: usize) -> Arc<Shared> {
     let mut options = Options::default();
     (options.window.min_changes, options.window.max_changes) = (1, max_changes);
     let shared = Arc::new(Shared::new("/r/".into(), Arc::new(Plain), options));
-    shared.replace(Snapshot::new(10, Arc::new(Tree::new(&[]))));
+    shared.replace(Snapshot::new(10, Arc::new(Tree::new(&[], usize::MAX))));
     shared
 }
 
@@ -191,7 +191,7 @@ fn a_new_list_ends_every_watcher() {
             })
         });
         write(&feed, 11, "/r/a/x");
-        shared.replace(Snapshot::new(20, Arc::new(Tree::new(&[]))));
+        shared.replace(Snapshot::new(20, Arc::new(Tree::new(&[], usize::MAX))));
         // A feed that was replaced is no longer listened to.
         write(&feed, 21, "/r/a/x");
         for follower in followers {

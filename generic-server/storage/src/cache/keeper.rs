@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{
-    object::Entry,
     snapshot::{Snapshot, Tree},
     writer::{Phase, Shared},
 };
@@ -84,7 +83,7 @@ async fn round(store: &dyn Store, shared: &Arc<Shared>, listed: &mut bool) -> Er
 pub(super) async fn list(store: &dyn Store, shared: &Arc<Shared>, at: Option<Revision>) -> Result<Snapshot, Error> {
     let prefix = &shared.prefix;
     let page = |start, at| store.range(Range { prefix: prefix.clone(), start, limit: shared.options.page, at });
-    let mut tree = Tree::new(&shared.options.indexed);
+    let mut tree = Tree::new(&shared.options.indexed, shared.options.labels_from);
     let mut found = page(None, at).await?;
     let at = at.unwrap_or(found.revision);
     loop {
@@ -92,12 +91,15 @@ pub(super) async fn list(store: &dyn Store, shared: &Arc<Shared>, at: Option<Rev
             Some(last) if found.remaining > 0 => Some(format!("{}\0", last.key)),
             _ => None,
         };
+        let last = next.is_none();
         let decoding = spawn_blocking({
             let shared = shared.clone();
             move || {
                 for kv in found.items {
-                    let entry: Entry = shared.entry_of(kv);
-                    tree.set(&entry.key().clone(), Some(entry));
+                    tree.load(shared.entry_of(kv));
+                }
+                if last {
+                    tree.index();
                 }
                 tree
             }

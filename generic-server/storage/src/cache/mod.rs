@@ -14,6 +14,7 @@ mod asking;
 mod change;
 mod follow;
 mod forms;
+mod index;
 mod keeper;
 mod metrics;
 mod object;
@@ -36,6 +37,7 @@ mod tests;
 pub use change::{Change, EventType, Everything, Filter, WatchEvent};
 pub use follow::{Followed, Follower};
 pub use forms::FormId;
+pub use index::Term;
 pub use metrics::Metrics;
 pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Object};
 pub use reader::{Cache, CacheError, ReadAt};
@@ -53,6 +55,9 @@ pub struct Options {
     pub namespaced: bool,
     /// Which of the resource's selectable fields (positions in [`Decoded::fields`]) are indexed, such as spec.nodeName.
     pub indexed: Vec<usize>,
+    /// From how many objects on labels are indexed: a walk over fewer is quick, and the index costs some forty bytes for
+    /// each label of each object.
+    pub labels_from: usize,
     /// How much history is kept for watches.
     pub window: WindowLimits,
     /// Keys in a page of the initial list.
@@ -70,6 +75,7 @@ impl Default for Options {
         Options {
             namespaced: true,
             indexed: Vec::new(),
+            labels_from: 4096,
             window: WindowLimits::default(),
             page: 5000,
             patience: Duration::from_secs(3),

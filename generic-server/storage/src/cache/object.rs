@@ -1,6 +1,13 @@
 //! What the cache holds for a key: the bytes that reads send, and the little of the object that selection needs.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
 
 use bytes::{Bytes, BytesMut};
 
@@ -49,8 +56,12 @@ pub struct Object {
     namespace_at: Option<u32>,
     version_at: u32,
     version_len: u32,
+    notes: [AtomicU32; NOTES],
     pub(super) forms: Forms,
 }
+
+/// How many numbers can be noted of an object.
+const NOTES: usize = 2;
 
 impl Object {
     /// Puts an object together. The name is the key's last segment; that before it is the namespace if `namespaced`.
@@ -74,6 +85,7 @@ impl Object {
             namespace_at,
             version_at: version.start as u32,
             version_len: version.len() as u32,
+            notes: Default::default(),
             forms: Forms::default(),
         }
     }
@@ -123,6 +135,19 @@ impl Object {
         self.fields.get(index).unwrap_or_default()
     }
 
+    /// A number that was noted of the object (of two), such as the size of another encoding; 0 until then. An object does
+    /// not change, so what is once found out of it holds.
+    pub fn note(&self, which: usize) -> u32 {
+        self.notes.get(which).map_or(0, |note| note.load(Relaxed))
+    }
+
+    /// Notes a number.
+    pub fn set_note(&self, which: usize, number: u32) {
+        if let Some(note) = self.notes.get(which) {
+            note.store(number, Relaxed);
+        }
+    }
+
     /// The same object with another resourceVersion: what a DELETED event shows.
     pub(super) fn at_revision(&self, revision: Revision) -> Object {
         let (start, end) = (self.version_at as usize, (self.version_at + self.version_len) as usize);
@@ -147,6 +172,7 @@ impl Object {
             namespace_at: self.namespace_at,
             version_at: self.version_at,
             version_len,
+            notes: Default::default(),
             forms: Forms::default(),
         }
     }

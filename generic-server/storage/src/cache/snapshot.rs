@@ -2,47 +2,95 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use imbl::{OrdMap, OrdSet};
-use machinery::Str;
+use imbl::OrdMap;
 
-use super::object::{Entry, Object};
+use super::{
+    index::{self, Index, Term},
+    object::{Entry, Object},
+};
 use crate::Revision;
 
 /// The objects of a resource, and its indexes. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Tree {
     objects: OrdMap<Arc<str>, Entry>,
-    /// By the value of an indexed field, then by key.
-    indexes: Box<[Index]>,
+    /// The selectable fields that are indexed.
+    fields: Arc<[usize]>,
+    by_field: Index,
+    /// Only where there are many objects.
+    by_label: Option<Index>,
+    /// From so many objects on.
+    labels_from: usize,
+    /// Entries that are no objects.
+    broken: usize,
     /// Bytes of JSON in `objects`.
     bytes: usize,
 }
 
-#[derive(Clone)]
-struct Index {
-    field: usize,
-    keys: OrdSet<(Str, Arc<str>)>,
-}
-
 impl Tree {
-    /// An empty tree with an index by each of these selectable fields.
-    pub(super) fn new(indexed: &[usize]) -> Self {
-        let indexes = indexed.iter().map(|&field| Index { field, keys: OrdSet::new() }).collect();
-        Tree { objects: OrdMap::new(), indexes, bytes: 0 }
+    /// An empty tree with an index by each of these selectable fields, and by labels from so many objects on.
+    pub(super) fn new(fields: &[usize], labels_from: usize) -> Self {
+        Tree { fields: fields.into(), labels_from, ..Tree::default() }
     }
 
     /// Sets what is at a key; answers what was there.
     pub(super) fn set(&mut self, key: &Arc<str>, entry: Option<Entry>) -> Option<Entry> {
-        let previous = match &entry {
-            Some(entry) => self.objects.insert(key.clone(), entry.clone()),
+        let previous = self.put(key, entry.clone());
+        self.reindex(key, previous.as_ref().and_then(Entry::object), entry.as_ref().and_then(Entry::object));
+        previous
+    }
+
+    /// [`Tree::set`] without the indexes, while a tree is filled: [`Tree::index`] makes them of all objects at once.
+    pub(super) fn load(&mut self, entry: Entry) {
+        self.put(&entry.key().clone(), Some(entry));
+    }
+
+    /// Makes the indexes.
+    pub(super) fn index(&mut self) {
+        let fields = self.fields.clone();
+        self.by_field = Index::of(self.all(), |object, into| index::field_hashes(object, &fields, into));
+        self.by_label = (self.objects.len() >= self.labels_from).then(|| Index::of(self.all(), index::label_hashes));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.objects.values().filter_map(Entry::object)
+    }
+
+    fn put(&mut self, key: &Arc<str>, entry: Option<Entry>) -> Option<Entry> {
+        self.bytes += entry.as_ref().map_or(0, Entry::size);
+        self.broken += usize::from(matches!(entry, Some(Entry::Broken(_))));
+        let previous = match entry {
+            Some(entry) => self.objects.insert(key.clone(), entry),
             None => self.objects.remove(&**key),
         };
-        self.bytes += entry.as_ref().map_or(0, Entry::size);
         self.bytes -= previous.as_ref().map_or(0, Entry::size);
-        for index in &mut self.indexes {
-            index.change(key, previous.as_ref(), entry.as_ref());
-        }
+        self.broken -= usize::from(matches!(previous, Some(Entry::Broken(_))));
         previous
+    }
+
+    fn reindex(&mut self, key: &Arc<str>, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) {
+        let fields = &self.fields;
+        change(&mut self.by_field, key, old, new, |object, into| index::field_hashes(object, fields, into));
+        match &mut self.by_label {
+            // Most writes leave the labels as they are.
+            Some(_) if old.map(|o| o.labels()) == new.map(|o| o.labels()) => {}
+            Some(index) => change(index, key, old, new, index::label_hashes),
+            None => {}
+        }
+        match self.objects.len() {
+            many if many >= self.labels_from && self.by_label.is_none() => {
+                self.by_label = Some(Index::of(self.all(), index::label_hashes));
+            }
+            few if few < self.labels_from / 4 => self.by_label = None,
+            _ => {}
+        }
+    }
+
+    fn index_of(&self, term: &Term) -> Option<&Index> {
+        match term {
+            Term::Field(field, _) => self.fields.contains(field).then_some(&self.by_field),
+            Term::Label(..) => self.by_label.as_ref(),
+        }
     }
 
     /// The key as it is held already, so that an object's versions share one copy; else `key` itself.
@@ -56,22 +104,22 @@ impl Tree {
     }
 }
 
-impl Index {
-    fn change(&mut self, key: &Arc<str>, previous: Option<&Entry>, entry: Option<&Entry>) {
-        let value = |e: Option<&Entry>| -> Option<Str> {
-            e.and_then(Entry::object).and_then(|o| o.fields().get(self.field)).map(Str::from)
-        };
-        let (old, new) = (value(previous), value(entry));
-        if old == new {
-            return;
-        }
-        if let Some(old) = old {
-            self.keys.remove(&(old, key.clone()));
-        }
-        if let Some(new) = new {
-            self.keys.insert((new, key.clone()));
-        }
-    }
+/// Takes the rows that an object no longer has out of an index, and puts in those that are new.
+fn change(
+    index: &mut Index,
+    key: &Arc<str>,
+    old: Option<&Arc<Object>>,
+    new: Option<&Arc<Object>>,
+    hashes: impl Fn(&Object, &mut Vec<u64>),
+) {
+    let of = |object: Option<&Arc<Object>>| {
+        let mut found = Vec::new();
+        object.into_iter().for_each(|object| hashes(object, &mut found));
+        found
+    };
+    let (old, new) = (of(old), of(new));
+    old.iter().filter(|hash| !new.contains(hash)).for_each(|hash| index.remove(*hash, key));
+    new.iter().filter(|hash| !old.contains(hash)).for_each(|hash| index.add(*hash, key));
 }
 
 /// All objects of a resource as they were at one revision.
@@ -127,11 +175,6 @@ impl Snapshot {
         self.tree.objects.get(key)
     }
 
-    /// Whether [`Snapshot::by_field`] knows this selectable field.
-    pub fn is_indexed(&self, field: usize) -> bool {
-        self.tree.indexes.iter().any(|i| i.field == field)
-    }
-
     /// The entries whose keys start with `prefix`, in key order, from `start` (inclusive) if given. O(log n) to begin;
     /// counting what is left looks at no key.
     pub fn range<'a>(&'a self, prefix: &str, start: Option<&str>) -> impl Iterator<Item = &'a Entry> + use<'a> {
@@ -141,20 +184,38 @@ impl Snapshot {
         self.tree.objects.range::<_, str>((from, upto)).map(|(_, entry)| entry)
     }
 
-    /// The objects whose selectable field number `field` has `value`, in key order, from the key `start` (inclusive) if
-    /// given; `None` if that field is not indexed.
-    pub fn by_field<'a>(
-        &'a self,
-        field: usize,
-        value: &'a str,
-        start: Option<&str>,
-    ) -> Option<impl Iterator<Item = &'a Arc<Object>> + 'a> {
-        let index = self.tree.indexes.iter().find(|i| i.field == field)?;
-        let from: (Str, Arc<str>) = (value.into(), start.unwrap_or_default().into());
-        let keys = index.keys.range::<_, (Str, Arc<str>)>(from..).take_while(move |(v, _)| v == value);
-        Some(keys.filter_map(|(_, key)| self.get(key)?.object()))
+    /// The objects, in key order, whose keys start with `prefix`, from the key `start` (inclusive) if given, and that have
+    /// one of `terms`, that which the fewest have: all that have all of them are among these. `None` if no index
+    /// answers, if so many have each that a walk over all is as quick, or if there are entries that only that would meet.
+    pub fn by_terms(&self, terms: &[Term], prefix: &str, start: Option<&str>) -> Option<Vec<&Arc<Object>>> {
+        if self.tree.broken > 0 {
+            return None;
+        }
+        let from = start.map_or(prefix, |start| start.max(prefix));
+        let mut walks: Vec<_> = terms
+            .iter()
+            .filter_map(|term| Some((term, self.tree.index_of(term)?.keys(term, from), Vec::new())))
+            .collect();
+        // All in step: the first one that ends is the shortest.
+        for _ in 0..=(self.len() / WORTH_A_WALK).max(FEW) {
+            for (term, keys, found) in &mut walks {
+                match keys.next().filter(|key| key.starts_with(prefix)) {
+                    Some(key) => found.push(key),
+                    None => {
+                        let objects = found.iter().filter_map(|key| self.get(key)?.object());
+                        return Some(objects.filter(|object| term.holds(object)).collect());
+                    }
+                }
+            }
+        }
+        None
     }
 }
+
+/// An index that finds more than this part of all objects saves nothing: each is looked up on its own.
+const WORTH_A_WALK: usize = 8;
+/// So many are looked up in any case.
+const FEW: usize = 1024;
 
 /// The least text that is greater than all that start with `prefix`; `None` if there is none.
 fn beyond(prefix: &str) -> Option<String> {
@@ -180,13 +241,16 @@ mod tests {
     use super::*;
     use crate::cache::Decoded;
 
+    /// An object on a node, with the labels `app`, which is the node's name, and `tier`.
     fn object(key: &str, node: &str) -> Entry {
-        let decoded = Decoded { bytes: "{}".into(), fields: [node].into_iter().collect(), ..Decoded::default() };
+        let labels = [("app", node), ("tier", "web")].into_iter().collect();
+        let fields = [node].into_iter().collect();
+        let decoded = Decoded { bytes: "{}".into(), fields, labels, ..Decoded::default() };
         Entry::Object(Arc::new(Object::new(key.into(), 1, 1, true, decoded)))
     }
 
     fn tree(entries: &[(&str, &str)]) -> Tree {
-        let mut tree = Tree::new(&[0]);
+        let mut tree = Tree::new(&[0], 3);
         for (key, node) in entries {
             tree.set(&(*key).into(), Some(object(key, node)));
         }
@@ -226,18 +290,86 @@ mod tests {
     }
 
     #[test]
-    fn the_index_follows_changes_and_old_snapshots_do_not_move() {
+    fn the_indexes_follow_changes_and_old_snapshots_do_not_move() {
         let mut t = tree(&[("/r/a/x", "n1"), ("/r/a/y", "n2"), ("/r/b/x", "n1")]);
         let before = Snapshot::new(1, Arc::new(t.clone()));
         t.set(&"/r/a/x".into(), Some(object("/r/a/x", "n2")));
         t.set(&"/r/b/x".into(), None);
         let after = Snapshot::new(2, Arc::new(t));
-        let of = |s: &Snapshot, node: &str| keys(s.by_field(0, node, None).unwrap()).join(" ");
-        assert_eq!([of(&before, "n1"), of(&before, "n2")], ["/r/a/x /r/b/x", "/r/a/y"]);
-        assert_eq!([of(&after, "n1"), of(&after, "n2")], ["", "/r/a/x /r/a/y"]);
-        assert_eq!(keys(before.by_field(0, "n1", Some("/r/b")).unwrap()), ["/r/b/x"]);
-        assert!(after.by_field(1, "n1", None).is_none());
+        for term in [|n: &str| Term::Field(0, n.into()), |n: &str| Term::Label("app".into(), n.into())] {
+            let of =
+                |s: &Snapshot, node: &str| keys(s.by_terms(&[term(node)], "", None).unwrap().into_iter()).join(" ");
+            assert_eq!([of(&before, "n1"), of(&before, "n2")], ["/r/a/x /r/b/x", "/r/a/y"]);
+            assert_eq!([of(&after, "n1"), of(&after, "n2"), of(&after, "n3")], ["", "/r/a/x /r/a/y", ""]);
+            let from = |prefix, start| keys(before.by_terms(&[term("n1")], prefix, start).unwrap().into_iter());
+            assert_eq!(from("", Some("/r/b")), ["/r/b/x"]);
+            assert_eq!(from("/r/a/", None), ["/r/a/x"]);
+            assert_eq!(from("/r/a/", Some("/r/a/x\0")), [""; 0]);
+        }
+        assert!(after.by_terms(&[Term::Field(1, "n1".into())], "", None).is_none());
         assert_eq!((before.tree.bytes(), after.tree.bytes()), (6, 4));
+    }
+
+    #[test]
+    fn the_term_that_the_fewest_have_answers() {
+        let s = Snapshot::new(1, Arc::new(tree(&[("/r/a", "n1"), ("/r/b", "n2"), ("/r/c", "n1")])));
+        let label = |key: &str, value: &str| Term::Label(key.into(), value.into());
+        let terms = [label("tier", "web"), label("app", "n2"), Term::Field(9, "".into())];
+        assert_eq!(keys(s.by_terms(&terms, "", None).unwrap().into_iter()), ["/r/b"]);
+        assert!(s.by_terms(&[], "", None).is_none());
+    }
+
+    #[test]
+    fn labels_are_indexed_while_there_are_many_objects() {
+        let mut t = tree(&[("/r/a", "n1"), ("/r/b", "n2")]);
+        let indexed = |t: &Tree| t.by_label.is_some();
+        assert!(!indexed(&t));
+        t.set(&"/r/c".into(), Some(object("/r/c", "n1")));
+        assert!(indexed(&t));
+        t.set(&"/r/c".into(), None);
+        assert!(indexed(&t), "not at once, for it may come back");
+        for key in ["/r/a", "/r/b"] {
+            t.set(&key.into(), None);
+        }
+        let mut large = Tree::new(&[], 8);
+        (0..8).for_each(|i| drop(large.set(&format!("/r/{i}").into(), Some(object(&format!("/r/{i}"), "n")))));
+        assert!(indexed(&large));
+        (1..8).for_each(|i| drop(large.set(&format!("/r/{i}").into(), None)));
+        assert!(!indexed(&large));
+    }
+
+    #[test]
+    fn what_is_broken_is_met_by_a_walk_alone() {
+        let mut t = tree(&[("/r/a", "n1"), ("/r/b", "n2"), ("/r/c", "n1")]);
+        let error = crate::cache::DecodeError("bad".into());
+        let broken = crate::cache::Broken { key: "/r/d".into(), revision: 1, create_revision: 1, error };
+        t.set(&"/r/d".into(), Some(Entry::Broken(Arc::new(broken))));
+        let node = [Term::Field(0, "n1".into())];
+        assert!(Snapshot::new(1, Arc::new(t.clone())).by_terms(&node, "", None).is_none());
+        t.set(&"/r/d".into(), None);
+        assert_eq!(Snapshot::new(1, Arc::new(t)).by_terms(&node, "", None).map(|found| found.len()), Some(2));
+    }
+
+    #[test]
+    fn a_loaded_tree_is_indexed_like_one_that_grew() {
+        let entries: Vec<_> = (0..50).map(|i| (format!("/r/{i:02}"), format!("n{}", i % 7))).collect();
+        let mut loaded = Tree::new(&[0], 3);
+        let mut grown = Tree::new(&[0], 3);
+        for (key, node) in &entries {
+            loaded.load(object(key, node));
+            grown.set(&key.as_str().into(), Some(object(key, node)));
+        }
+        loaded.index();
+        let (loaded, grown) = (Snapshot::new(1, Arc::new(loaded)), Snapshot::new(1, Arc::new(grown)));
+        for term in
+            [Term::Field(0, "n3".into()), Term::Label("app".into(), "n5".into()), Term::Label("x".into(), "y".into())]
+        {
+            let of = |s: &Snapshot| {
+                let found = s.by_terms(std::slice::from_ref(&term), "", None).unwrap();
+                found.iter().map(|o| o.key().to_string()).collect::<Vec<_>>()
+            };
+            assert_eq!(of(&loaded), of(&grown), "{term:?}");
+        }
     }
 
     proptest::proptest! {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{
     change::{Change, EventType, Filter, WatchEvent},
+    index::Term,
     object::{Entry, Object},
     reader::{Cache, CacheError, ReadAt},
     snapshot::Snapshot,
@@ -131,9 +132,12 @@ impl Cache {
         let (snapshot, after, seat) = self.take_seat(start, scope).await?;
         self.shared.counters.watchers.add(1);
         let initial = matches!(start, Start::Initial(_)).then(|| {
-            let from = Some(self.shared.prefix.clone());
             let end_bookmark = options.initial_events_end && options.bookmarks;
-            Box::new(Initial { snapshot, entries: VecDeque::new(), from, end_bookmark })
+            let mut initial = Initial { snapshot, entries: VecDeque::new(), from: None, end_bookmark };
+            if !initial.take_indexed(&seat.log.scope, &*options.filter) {
+                initial.from = Some(self.shared.prefix.clone());
+            }
+            Box::new(initial)
         });
         let mut watcher = Watcher {
             cache: self.clone(),
@@ -333,6 +337,24 @@ enum More {
 }
 
 impl Initial {
+    /// Takes all selected objects, if an index knows them.
+    fn take_indexed(&mut self, scope: &window::Scope, filter: &dyn Filter) -> bool {
+        let mut terms = filter.terms();
+        let prefix = match scope {
+            window::Scope::Key(_) => return false,
+            window::Scope::Parent(parent) => parent,
+            window::Scope::All => "",
+            window::Scope::Field(field, value) => {
+                terms.push(Term::Field(*field, value.clone()));
+                ""
+            }
+        };
+        let Some(found) = self.snapshot.by_terms(&terms, prefix, None) else { return false };
+        let selected = found.into_iter().filter(|o| terms.iter().all(|term| term.holds(o)) && filter.matches(o));
+        self.entries.extend(selected.cloned());
+        true
+    }
+
     /// Takes the next batch of selected objects.
     fn take(&mut self, scope: &window::Scope, filter: &dyn Filter) {
         let Some(from) = self.from.take() else { return };
@@ -341,10 +363,6 @@ impl Initial {
             window::Scope::Key(key) => {
                 self.entries.extend(self.snapshot.get(key).filter(selects).and_then(Entry::object).cloned());
                 return;
-            }
-            window::Scope::Field(field, value) if self.snapshot.is_indexed(*field) => {
-                let objects = self.snapshot.by_field(*field, value, Some(&from)).into_iter().flatten();
-                take(objects.map(|o| (o.key(), Some(o))), filter, &mut self.entries)
             }
             scope => {
                 let prefix = match scope {

@@ -61,7 +61,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(prefix: String, decode: Arc<dyn Decode>, options: Options) -> Self {
-        let tree = Arc::new(Tree::new(&options.indexed));
+        let tree = Arc::new(Tree::new(&options.indexed, options.labels_from));
         Shared {
             prefix,
             decode,

@@ -65,6 +65,11 @@ pub fn encode_pretty(value: &Value) -> Vec<u8> {
     out
 }
 
+/// Appends the indented text of a value that stands `level` levels deep in a document.
+pub fn encode_pretty_into(out: &mut Vec<u8>, value: &Value, level: usize) {
+    write_pretty(out, value, level);
+}
+
 fn write_pretty(out: &mut Vec<u8>, value: &Value, level: usize) {
     match value {
         Value::Array(items) if !items.is_empty() => {

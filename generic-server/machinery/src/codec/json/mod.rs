@@ -9,7 +9,7 @@ mod serde_impl;
 mod strict;
 
 pub use decode::{MAX_DEPTH, decode, decode_shallow, decode_strict, strict_findings};
-pub use encode::{encode, encode_into, encode_pretty, is_longer_than, write_string};
+pub use encode::{encode, encode_into, encode_pretty, encode_pretty_into, is_longer_than, write_string};
 pub use error::JsonError;
 pub(crate) use lexer::mend_utf8;
 pub use strict::Finding;

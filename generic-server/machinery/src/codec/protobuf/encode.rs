@@ -15,13 +15,28 @@ use crate::{Map, Value};
 
 /// An object in its envelope, by its own apiVersion and kind.
 pub fn encode(value: &Value) -> Result<Vec<u8>, ProtoError> {
-    let api_version = value.str_at(&["apiVersion"]).unwrap_or_default();
-    let kind = value.str_at(&["kind"]).unwrap_or_default();
-    let no_message = || ProtoError::NoMessage { kind: kind.into(), api_version: api_version.into() };
-    let plan = Target::of_api_version(api_version, kind).and_then(Target::plan).ok_or_else(no_message)?;
+    let (api_version, kind) = type_of(value);
+    let plan = plan_for(value)?;
     let mut out = Vec::with_capacity(512);
     wrap(&mut out, api_version, kind, |out| Encoder::new().message(plan, value, out))?;
     Ok(out)
+}
+
+/// The message of an object without an envelope, by its own apiVersion and kind.
+pub fn message_of(value: &Value) -> Result<Vec<u8>, ProtoError> {
+    let mut out = Vec::with_capacity(512);
+    Encoder::new().message(plan_for(value)?, value, &mut out)?;
+    Ok(out)
+}
+
+fn type_of(value: &Value) -> (&str, &str) {
+    (value.str_at(&["apiVersion"]).unwrap_or_default(), value.str_at(&["kind"]).unwrap_or_default())
+}
+
+fn plan_for(value: &Value) -> Result<&'static Plan, ProtoError> {
+    let (api_version, kind) = type_of(value);
+    let no_message = || ProtoError::NoMessage { kind: kind.into(), api_version: api_version.into() };
+    Target::of_api_version(api_version, kind).and_then(Target::plan).ok_or_else(no_message)
 }
 
 /// An object of a definition in an envelope that says this apiVersion and kind.

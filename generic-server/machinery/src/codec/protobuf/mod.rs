@@ -7,6 +7,7 @@ mod decode;
 mod encode;
 mod envelope;
 mod frame;
+mod list;
 mod plan;
 mod scalar;
 #[cfg(test)]
@@ -14,9 +15,10 @@ mod tests;
 pub mod wire;
 
 pub use decode::{decode, decode_as, decode_raw};
-pub use encode::{encode, encode_as, encode_raw};
+pub use encode::{encode, encode_as, encode_raw, message_of};
 pub use envelope::{Envelope, MAGIC, envelope, wrap};
 pub use frame::{read_frame, watch_event, watch_frame};
+pub use list::{item_len, list_frame, put_item};
 pub use plan::has_message;
 
 /// Why bytes are not the message they should be, or a value has no message; in the words of upstream where it has some.

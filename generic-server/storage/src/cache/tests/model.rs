@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cache::Term;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -69,6 +70,19 @@ struct Watching {
     told: Vec<String>,
 }
 
+/// Selects what has a label, and says so to an index.
+struct Labelled(Term);
+
+impl Filter for Labelled {
+    fn matches(&self, object: &Object) -> bool {
+        self.0.holds(object)
+    }
+
+    fn terms(&self) -> Vec<Term> {
+        vec![self.0.clone()]
+    }
+}
+
 fn selection(scope: u8, label: Option<u8>) -> (WatchOptions, Selects) {
     let (scope, in_scope): (Scope, Selects) = match scope {
         0 => (Scope::Namespace("n0".into()), Box::new(|name, _| name.starts_with("n0/"))),
@@ -78,7 +92,7 @@ fn selection(scope: u8, label: Option<u8>) -> (WatchOptions, Selects) {
     };
     let wanted = label.map(|l| format!("l{l}"));
     let filter: Arc<dyn Filter> = match wanted.clone() {
-        Some(wanted) => Arc::new(move |o: &Object| o.labels().get("l") == Some(&wanted)),
+        Some(wanted) => Arc::new(Labelled(Term::Label("l".into(), wanted.as_str().into()))),
         None => Arc::new(Everything),
     };
     let selects = move |name: &str, value: &str| {
@@ -161,7 +175,7 @@ async fn run(steps: Vec<Step>, window: usize) {
                 let lines =
                     entries.iter().map(|(name, (_, value))| format!("{name}={}", value.split(' ').nth(2).unwrap()));
                 assert_eq!(show(&snapshot), lines.collect::<Vec<_>>().join(" "));
-                let by_field = snapshot.by_field(0, "f1", None).unwrap().count();
+                let by_field = snapshot.by_terms(&[Term::Field(0, "f1".into())], "", None).unwrap().len();
                 assert_eq!(by_field, entries.values().filter(|(_, value)| value.contains(" f1 ")).count());
             }
             Step::Drain(i) if !watchers.is_empty() => {

@@ -1,0 +1,509 @@
+//! The body of a list: pieces made of one object after the other as the client takes them, so that a list of any size
+//! costs its index and one piece.
+//!
+//! What can be wrong is found before the header is sent: the first pieces are made then, and objects whose text has not
+//! been parsed before are parsed once. Only a webhook that fails to convert what comes after the first megabytes cuts a
+//! list short.
+
+use std::{sync::Arc, vec};
+
+use bytes::{Buf, Bytes};
+use futures_util::{StreamExt, TryStreamExt, stream, stream::BoxStream};
+use http::StatusCode;
+use machinery::{
+    Map, Value,
+    codec::{json, protobuf, yaml},
+    meta::{status::Status, time},
+    object,
+};
+use storage::cache::{FormId, Object};
+
+use super::{ListMeta, View, decode, meta_version, metadata_document};
+use crate::{
+    body::{Body, BodyError},
+    negotiate::{Form, Media},
+    pipeline::respond::{self, Response, encode},
+    registry::{Registry, VersionForm},
+};
+
+/// The size of a piece, give or take an object.
+const PIECE: usize = 32 << 10;
+/// So much is made before the header is sent. Beyond this a list is large enough to be compressed.
+const AHEAD: usize = 128 << 10;
+/// So much of what others convert is had before the header is sent.
+const CONVERTED_AHEAD: usize = 4 << 20;
+/// Encoded objects are kept beside them for lists whose objects are no larger together: a page, not everything.
+const KEPT: usize = 4 << 20;
+/// So many objects are looked at before others have their turn.
+const TURN: usize = 64;
+
+/// Of the numbers noted of an object: 1 if its text is known to be JSON, or the size of its message.
+const NOTE_WHOLE: usize = 0;
+const SOUND: u32 = 1;
+/// The size of its metadata's message.
+const NOTE_METADATA: usize = 1;
+
+impl View {
+    /// A list of cached objects.
+    pub async fn list(
+        self,
+        registry: &Arc<Registry>,
+        objects: Vec<Arc<Object>>,
+        meta: &ListMeta,
+    ) -> Result<Response, Status> {
+        self.check_encodes("List")?;
+        self.check_list()?;
+        if self.is_raw() && self.is_stored() {
+            return Ok(self.raw_list(registry, objects, meta));
+        }
+        let layout = Layout::of(&self, meta);
+        if objects.is_empty() {
+            return Ok(self.respond(StatusCode::OK, Body::full(layout.empty(&self))));
+        }
+        let keep = objects.iter().map(|object| object.bytes().len()).sum::<usize>() <= KEPT;
+        let source = Source::of(&self, registry, objects).await?;
+        let writer = Writer { now: time::Timestamp::now().seconds(), registry: registry.clone(), view: self, keep };
+        let mut pieces = match writer.view.media() {
+            Media::Protobuf => Pieces::of_messages(writer, source, &layout).await?,
+            _ => {
+                let (head, tail) = layout.texts(&writer.view);
+                Pieces { writer, source, head, tail: Some(tail), begun: false, length: None }
+            }
+        };
+        let (made, size, whole) = pieces.ahead().await?;
+        let media = pieces.writer.view.media();
+        let body = if whole {
+            Body::chunks(made, Some(size))
+        } else {
+            pieces.check_rest().await?;
+            let length = pieces.length;
+            let rest = pieces.into_stream();
+            Body::large(stream::iter(made.into_iter().map(Ok)).chain(rest), length, size)
+        };
+        Ok(respond::bytes(StatusCode::OK, media.name(), body))
+    }
+
+    /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.
+    fn raw_list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Response {
+        let (head, tail) = Layout::of(self, meta).texts(self);
+        // Built-in items carry no kind and apiVersion: what follows their common head is sent behind a brace.
+        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
+        let separators =
+            objects.len().saturating_sub(1) * more.len() + if objects.is_empty() { 0 } else { first.len() };
+        let items: usize = objects.iter().map(|object| object.bytes().len() - skip).sum();
+        let length = (head.len() + separators + items + tail.len()) as u64;
+        let pieces = objects.into_iter().enumerate().flat_map(move |(i, object)| {
+            let separator = Bytes::from_static(if i == 0 { first } else { more });
+            let mut bytes = object.bytes().clone();
+            bytes.advance(skip);
+            [separator, bytes]
+        });
+        let chunks = std::iter::once(Bytes::from(head)).chain(pieces).chain(std::iter::once(tail.into()));
+        self.respond(StatusCode::OK, Body::chunks(chunks, Some(length)))
+    }
+
+    fn list_meta(&self, meta: &ListMeta) -> Value {
+        let mut value = object! { "resourceVersion" => meta.revision.to_string() };
+        let object = value.make_object();
+        // Custom resources' lists always carry the member.
+        let whole = matches!(self.accepted.form, Form::Whole | Form::Aggregated);
+        if !meta.continuation.is_empty() || (whole && !self.entry.row.built_in) {
+            object.insert("continue", meta.continuation.as_str());
+        }
+        if let Some(remaining) = meta.remaining {
+            object.insert("remainingItemCount", remaining as i64);
+        }
+        value
+    }
+}
+
+/// A list without its items: its members, those of the items last.
+struct Layout {
+    members: Vec<(&'static str, Value)>,
+    /// The member that holds the items.
+    items: &'static str,
+    /// What an empty list has there.
+    none: Value,
+}
+
+impl Layout {
+    fn of(view: &View, meta: &ListMeta) -> Self {
+        let none = Value::from(Vec::<Value>::new());
+        let (kind, api_version, items, none) = match view.accepted.form {
+            Form::MetadataList { beta } => {
+                (Value::from("PartialObjectMetadataList"), Value::from(meta_version(beta)), "items", Value::Null)
+            }
+            Form::Table { beta } => (Value::from("Table"), Value::from(meta_version(beta)), "rows", none),
+            _ => {
+                let row = &view.entry.row;
+                (Value::from(&row.list_kind), Value::from(row.api_version()), "items", none)
+            }
+        };
+        let mut members = vec![("kind", kind), ("apiVersion", api_version), ("metadata", view.list_meta(meta))];
+        if items == "rows" {
+            members.push(("columnDefinitions", view.column_definitions()));
+        }
+        Layout { members, items, none }
+    }
+
+    fn value(&self) -> Value {
+        let mut value = Value::object();
+        let object = value.make_object();
+        for (name, member) in &self.members {
+            object.insert(*name, member.clone());
+        }
+        object.insert(self.items, self.none.clone());
+        value
+    }
+
+    fn empty(&self, view: &View) -> Vec<u8> {
+        if view.accepted.media != Media::Json {
+            return encode(&self.value(), view.accepted);
+        }
+        let (mut text, _) = self.texts(view);
+        text.pop(); // the bracket, for there may be none
+        json::encode_into(&mut text, &self.none);
+        text.extend_from_slice(if view.accepted.pretty { b"\n}\n" } else { b"}\n" });
+        text
+    }
+
+    /// What stands before the items and behind them, in text.
+    fn texts(&self, view: &View) -> (Vec<u8>, Vec<u8>) {
+        match (view.accepted.media, view.accepted.pretty) {
+            (Media::Yaml, _) => self.yaml(),
+            (_, true) => (self.json(b"{\n  ", b": ", b",\n  ", true), b"\n  ]\n}\n".to_vec()),
+            _ => (self.json(b"{", b":", b",", false), b"]}\n".to_vec()),
+        }
+    }
+
+    fn json(&self, open: &[u8], colon: &[u8], comma: &[u8], pretty: bool) -> Vec<u8> {
+        let mut head = open.to_vec();
+        for (name, value) in &self.members {
+            json::write_string(&mut head, name);
+            head.extend_from_slice(colon);
+            if pretty {
+                json::encode_pretty_into(&mut head, value, 1)
+            } else {
+                json::encode_into(&mut head, value)
+            }
+            head.extend_from_slice(comma);
+        }
+        json::write_string(&mut head, self.items);
+        head.extend_from_slice(colon);
+        head.push(b'[');
+        head
+    }
+
+    /// YAML's members are sorted: some stand before the items, some behind them.
+    fn yaml(&self) -> (Vec<u8>, Vec<u8>) {
+        let part = |wanted: &dyn Fn(&str) -> bool| {
+            let members = self.members.iter().filter(|(name, _)| wanted(name));
+            let members: Vec<_> = members.map(|(name, value)| ((*name).into(), value.clone())).collect();
+            if members.is_empty() { Vec::new() } else { yaml::encode(&Value::Object(Map::from_entries(members))) }
+        };
+        let mut head = part(&|name| name < self.items);
+        head.extend_from_slice(self.items.as_bytes());
+        head.extend_from_slice(b":\n");
+        (head, part(&|name| name > self.items))
+    }
+}
+
+/// An object on its way into a list.
+enum Item {
+    /// As it is in the cache.
+    Cached(Arc<Object>),
+    /// Its JSON in the version asked for.
+    Json(Bytes),
+    /// Its message.
+    Message(Bytes),
+}
+
+/// Where the items come from.
+enum Source {
+    Cached(vec::IntoIter<Arc<Object>>),
+    /// What others convert: a batch, and more batches.
+    Converted(vec::IntoIter<Bytes>, BoxStream<'static, Result<Vec<Bytes>, Status>>),
+    Messages(vec::IntoIter<Bytes>),
+}
+
+impl Source {
+    async fn of(view: &View, registry: &Arc<Registry>, objects: Vec<Arc<Object>>) -> Result<Self, Status> {
+        let Some(version) = view.version.as_ref().filter(|version| version.is_remote()) else {
+            return Ok(Source::Cached(objects.into_iter()));
+        };
+        let mut batches = registry.stream_in_version(version.clone(), objects);
+        let (mut ahead, mut size) = (Vec::new(), 0);
+        while size < CONVERTED_AHEAD {
+            let Some(batch) = batches.try_next().await? else { break };
+            size += batch.iter().map(Bytes::len).sum::<usize>();
+            ahead.extend(batch);
+        }
+        Ok(Source::Converted(ahead.into_iter(), batches))
+    }
+
+    async fn next(&mut self) -> Result<Option<Item>, Status> {
+        Ok(match self {
+            Source::Cached(objects) => objects.next().map(Item::Cached),
+            Source::Messages(messages) => messages.next().map(Item::Message),
+            Source::Converted(batch, more) => loop {
+                if let Some(json) = batch.next() {
+                    break Some(Item::Json(json));
+                }
+                match more.try_next().await? {
+                    Some(next) => *batch = next.into_iter(),
+                    None => break None,
+                }
+            },
+        })
+    }
+}
+
+/// Writes items in the form that was agreed on.
+struct Writer {
+    view: View,
+    registry: Arc<Registry>,
+    /// Whether other forms of the objects are kept beside them.
+    keep: bool,
+    /// What ages in tables are counted from, in seconds.
+    now: i64,
+}
+
+impl Writer {
+    /// Appends an item.
+    fn write(&self, item: &Item, first: bool, out: &mut Vec<u8>) -> Result<(), Status> {
+        let (accepted, built_in) = (self.view.accepted, self.view.entry.row.built_in);
+        if accepted.media == Media::Protobuf {
+            protobuf::put_item(out, &self.message(item)?);
+            return Ok(());
+        }
+        let json = self.json(item)?;
+        if accepted.media == Media::Yaml {
+            out.extend(yaml::encode(&Value::from(vec![self.value(&json)?])));
+            return Ok(());
+        }
+        if !first {
+            out.push(b',');
+        }
+        match accepted.form {
+            _ if accepted.pretty => {
+                out.extend_from_slice(b"\n    ");
+                json::encode_pretty_into(out, &self.value(&json)?, 2);
+            }
+            Form::Whole | Form::Aggregated if built_in => {
+                let skip = self.view.version.as_ref().map_or(self.registry.head_len(), VersionForm::head_len);
+                out.push(b'{');
+                out.extend_from_slice(json.get(skip..).unwrap_or_default());
+            }
+            Form::Whole | Form::Aggregated => out.extend_from_slice(&json),
+            Form::MetadataList { beta } | Form::Metadata { beta } => {
+                out.extend_from_slice(&metadata_document(&json, beta)?);
+            }
+            Form::Table { .. } => json::encode_into(out, &self.value(&json)?),
+        }
+        Ok(())
+    }
+
+    /// Whether a text is made by way of a tree.
+    fn parses(&self) -> bool {
+        let accepted = self.view.accepted;
+        let indented = accepted.pretty || accepted.media == Media::Yaml;
+        let text = accepted.media != Media::Protobuf;
+        text && (indented || self.view.version.is_some() || matches!(accepted.form, Form::Table { .. }))
+    }
+
+    /// The JSON of an object in the version asked for.
+    fn json(&self, item: &Item) -> Result<Bytes, Status> {
+        match item {
+            Item::Json(json) | Item::Message(json) => Ok(json.clone()),
+            Item::Cached(object) => match &self.view.version {
+                Some(version) => self.registry.by_rule_in_version(version, object, self.keep),
+                None => Ok(object.bytes().clone()),
+            },
+        }
+    }
+
+    /// The tree of an item of a text.
+    fn value(&self, json: &Bytes) -> Result<Value, Status> {
+        match self.view.accepted.form {
+            Form::Table { .. } => Ok(self.view.table_row(&decode(json)?, self.now)),
+            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&metadata_document(json, beta)?),
+            Form::Whole | Form::Aggregated => {
+                let mut value = decode(json)?;
+                if self.view.entry.row.built_in {
+                    let object = value.make_object();
+                    object.remove("kind");
+                    object.remove("apiVersion");
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    /// The message of an item: as it is kept beside the object, or made.
+    fn message(&self, item: &Item) -> Result<Bytes, Status> {
+        let object = match item {
+            Item::Message(message) => return Ok(message.clone()),
+            Item::Json(json) => return self.make_message(json).map(Bytes::from),
+            Item::Cached(object) => object,
+        };
+        let Some(form) = self.view.item_form() else { return self.make_message(&self.json(item)?).map(Bytes::from) };
+        let cache = self.registry.cache();
+        let kept = match cache.kept_form(object, form) {
+            Some(kept) => kept,
+            None if self.keep => cache.form(object, form, |_| self.view.encode_one(&self.json(item)?, true))?,
+            None => return self.make_message(&self.json(item)?).map(Bytes::from),
+        };
+        let message = protobuf::envelope(&kept).map_err(Status::internal_error)?.raw;
+        Ok(kept.slice_ref(message))
+    }
+
+    fn make_message(&self, json: &Bytes) -> Result<Vec<u8>, Status> {
+        let value = match self.view.accepted.form {
+            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&metadata_document(json, beta)?)?,
+            _ => decode(json)?,
+        };
+        protobuf::message_of(&value).map_err(Status::internal_error)
+    }
+
+    /// The size of a cached object's message: once known it is noted, for it does not change.
+    fn message_len(&self, object: &Arc<Object>) -> Result<usize, Status> {
+        let whole = matches!(self.view.accepted.form, Form::Whole | Form::Aggregated);
+        let which = if whole { NOTE_WHOLE } else { NOTE_METADATA };
+        let stored = self.view.is_stored();
+        match object.note(which) {
+            len if stored && len > SOUND => return Ok(len as usize),
+            _ => {}
+        }
+        let len = self.message(&Item::Cached(object.clone()))?.len();
+        if stored && let Ok(len) = u32::try_from(len) {
+            object.set_note(which, len);
+        }
+        Ok(len)
+    }
+}
+
+/// A list that is being written.
+struct Pieces {
+    writer: Writer,
+    source: Source,
+    /// What is sent before the next item.
+    head: Vec<u8>,
+    /// What is sent behind the last one; `None` once it was.
+    tail: Option<Vec<u8>>,
+    /// Whether an item was written.
+    begun: bool,
+    /// All bytes, if they can be counted before they are made.
+    length: Option<u64>,
+}
+
+impl Pieces {
+    /// A list of messages begins with its length: each object is measured, once in its life.
+    async fn of_messages(writer: Writer, source: Source, layout: &Layout) -> Result<Self, Status> {
+        let (mut size, source) = (0, source);
+        let source = match source {
+            Source::Cached(objects) => {
+                for (i, object) in objects.as_slice().iter().enumerate() {
+                    size += protobuf::item_len(writer.message_len(object)?);
+                    yield_after(i).await;
+                }
+                Source::Cached(objects)
+            }
+            // What others convert cannot be had twice. It is metadata alone: custom resources have no messages.
+            mut converted => {
+                let mut messages = Vec::new();
+                while let Some(item) = converted.next().await? {
+                    let message = writer.message(&item)?;
+                    size += protobuf::item_len(message.len());
+                    messages.push(message);
+                    yield_after(messages.len()).await;
+                }
+                Source::Messages(messages.into_iter())
+            }
+        };
+        let list = layout.value();
+        let (head, tail) = protobuf::list_frame(&list, size).map_err(Status::internal_error)?;
+        let length = Some((head.len() + size + tail.len()) as u64);
+        Ok(Pieces { writer, source, head, tail: Some(tail), begun: false, length })
+    }
+
+    /// The next piece.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        if self.tail.is_none() {
+            return Ok(None);
+        }
+        let mut piece = std::mem::take(&mut self.head);
+        piece.reserve(PIECE + PIECE / 4);
+        while piece.len() < PIECE {
+            match self.source.next().await? {
+                Some(item) => self.writer.write(&item, !self.begun, &mut piece)?,
+                None => {
+                    piece.extend(self.tail.take().unwrap_or_default());
+                    break;
+                }
+            }
+            self.begun = true;
+        }
+        Ok(Some(piece.into()))
+    }
+
+    /// The first pieces, their size, and whether they are all.
+    async fn ahead(&mut self) -> Result<(Vec<Bytes>, u64, bool), Status> {
+        let (mut made, mut size) = (Vec::new(), 0);
+        while size <= AHEAD {
+            let Some(piece) = self.next().await? else { return Ok((made, size as u64, true)) };
+            size += piece.len();
+            made.push(piece);
+            tokio::task::yield_now().await;
+        }
+        Ok((made, size as u64, self.tail.is_none()))
+    }
+
+    /// Finds what would cut the rest short: text that cannot be parsed, though its metadata could be read.
+    async fn check_rest(&mut self) -> Result<(), Status> {
+        let Source::Cached(objects) = &self.source else { return Ok(()) };
+        if !self.writer.parses() {
+            return Ok(());
+        }
+        for (i, object) in objects.as_slice().iter().enumerate() {
+            if object.note(NOTE_WHOLE) == 0 {
+                decode(object.bytes())?;
+                object.set_note(NOTE_WHOLE, SOUND);
+            }
+            yield_after(i).await;
+        }
+        Ok(())
+    }
+
+    /// The rest, a piece at each poll; others have their turn in between.
+    fn into_stream(self) -> impl futures_util::Stream<Item = Result<Bytes, BodyError>> + Send {
+        stream::try_unfold(self, |mut pieces| async move {
+            tokio::task::yield_now().await;
+            match pieces.next().await {
+                Ok(piece) => Ok(piece.map(|piece| (piece, pieces))),
+                Err(status) => {
+                    let resource = pieces.writer.registry.group_resource();
+                    tracing::warn!(%resource, error = status.message, "a list was cut short");
+                    Err(BodyError::from(status.message))
+                }
+            }
+        })
+    }
+}
+
+impl View {
+    /// The kept form that has the message of a list's item: that of a single object.
+    fn item_form(&self) -> Option<FormId> {
+        let form = match self.accepted.form {
+            Form::MetadataList { beta } => Form::Metadata { beta },
+            form => form,
+        };
+        self.form_id_of(form)
+    }
+}
+
+async fn yield_after(i: usize) {
+    if i % TURN == TURN - 1 {
+        tokio::task::yield_now().await;
+    }
+}

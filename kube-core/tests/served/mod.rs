@@ -1,0 +1,90 @@
+//! A built-in kind, its objects in memory, and the handlers that a request for it reaches.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use generic_server::{
+    admission::Chain,
+    auth::{Mode, User},
+    handlers,
+    pipeline::{
+        resolve::resolve,
+        respond::{self, Response},
+    },
+    registry::{Backing, Settings, StoredForm, install},
+    request::{Query, Request},
+    server::Entry,
+};
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use http_body_util::BodyExt;
+use machinery::Value;
+use storage::{Expect, Memory, Store};
+
+/// What serves the kind.
+pub(crate) struct Served {
+    entries: Vec<Arc<Entry>>,
+}
+
+impl Served {
+    /// Serves `objects` of the kind that is stored as `group`'s `plural`, in all its versions.
+    pub(crate) async fn start(group: &str, plural: &str, objects: &[Value]) -> Self {
+        Self::start_with(group, plural, objects, |_, stored| stored).await
+    }
+
+    /// [`Served::start`] with what `change` makes of the bytes that are stored of each object.
+    pub(crate) async fn start_with(
+        group: &str,
+        plural: &str,
+        objects: &[Value],
+        change: impl Fn(usize, Bytes) -> Bytes,
+    ) -> Self {
+        let rows: Vec<_> =
+            kube_core::resources().into_iter().filter(|row| row.group == group && row.plural == plural).collect();
+        let stored = rows.iter().find(|row| row.is_storage_version()).expect("the kind is stored");
+        let form = StoredForm::new(stored, &rows);
+        let store = Memory::new();
+        for (i, object) in objects.iter().enumerate() {
+            let text = |member| object.str_at(&["metadata", member]).expect("it has one");
+            let key = format!("/registry/{}/{}/{}", stored.storage_path, text("namespace"), text("name"));
+            store.put(&key, change(i, form.encode(object)), Expect::Absent, None).await.expect("the write succeeds");
+        }
+        let backing = Backing {
+            store,
+            encryption: None,
+            root: "/registry".into(),
+            admission: Arc::new(Chain::default()),
+            settings: Settings::default(),
+        };
+        Served { entries: install(rows, &backing, |_| Default::default()).entries }
+    }
+
+    /// What a GET of a path answers to a client that accepts `accept`.
+    pub(crate) async fn get(&self, path: &str, accept: &str) -> Response {
+        let uri: Uri = path.parse().expect("a path");
+        let query = Query::parse(uri.query().unwrap_or(""));
+        let info = resolve(&Method::GET, uri.path(), &query);
+        let entry = self.entries.iter().find(|entry| entry.row.version == info.version).expect("it is served");
+        let mut headers = HeaderMap::new();
+        headers.insert("accept", HeaderValue::from_str(accept).expect("a header"));
+        let request = Request {
+            method: Method::GET,
+            uri,
+            headers,
+            query,
+            info,
+            user: Arc::new(User::anonymous()),
+            authorizer: Arc::new(Mode::AlwaysAllow),
+            audit_id: "1".into(),
+            deadline: None,
+            body: None,
+            extensions: http::Extensions::new(),
+        };
+        let wanted = respond::wanted(&request);
+        handlers::serve(request, entry.clone()).await.unwrap_or_else(|status| respond::error(&status, wanted))
+    }
+}
+
+/// All bytes of an answer.
+pub(crate) async fn bytes(response: Response) -> Bytes {
+    response.into_body().collect().await.expect("no error").to_bytes()
+}
