@@ -66,6 +66,11 @@ impl Selection {
         self.labels.is_everything() && self.fields.is_empty()
     }
 
+    /// Whether a request for this name alone may have the selection: it pins the name, or no field at all.
+    pub(super) fn is_of(&self, name: &str) -> bool {
+        self.fields.is_empty() || self.name() == Some(name)
+    }
+
     /// The name that is pinned, if one is.
     pub(super) fn name(&self) -> Option<&str> {
         self.fields.iter().find(|(place, _, equal)| *place == Place::Name && *equal).map(|(_, value, _)| value.as_str())
@@ -194,7 +199,7 @@ impl ListOptions {
             continuation,
             bookmarks: query.flag("allowWatchBookmarks"),
             send_initial_events,
-            timeout: timeout.filter(|t| *t > 0).map(|t| Duration::from_secs(t.unsigned_abs())),
+            timeout: timeout.filter(|t| *t != 0).map(seconds),
         })
     }
 
@@ -212,6 +217,12 @@ impl ListOptions {
             (version, _) => ReadAt::NotOlderThan(parse_resource_version(version)?),
         })
     }
+}
+
+/// Go's duration of so many seconds, which wraps around beyond 292 years. What is over before it begins lasts no time.
+fn seconds(seconds: i64) -> Duration {
+    let nanoseconds = seconds.wrapping_mul(1_000_000_000);
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0))
 }
 
 /// A resourceVersion, or the 400 for what is none.

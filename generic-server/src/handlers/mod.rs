@@ -122,7 +122,7 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
     let in_namespace = info.route == Route::Namespaced;
     let collection = match info.verb {
         Verb::List | Verb::DeleteCollection => true,
-        Verb::Watch => !is_watch_path(&info.path),
+        Verb::Watch => !is_watch_path(&info.path) || info.name.is_empty(),
         _ => info.name.is_empty(),
     };
     let name_in_path = !collection || !info.subresource.is_empty();

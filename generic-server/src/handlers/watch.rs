@@ -35,6 +35,10 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         ]));
     }
     let options = ListOptions::read(&target.request, &target.entry.row, true)?;
+    let name = &target.request.info.name;
+    if !name.is_empty() && !options.selection.is_of(name) {
+        return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
     let start = start_of(&options)?;
     let watch = WatchOptions {
         scope: scope(&target, &options),

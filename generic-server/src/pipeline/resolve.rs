@@ -1,7 +1,10 @@
 //! Step: what does the request ask for? (upstream's RequestInfo)
 
 use http::Method;
-use machinery::{Str, meta::FieldSelector};
+use machinery::{
+    Str,
+    meta::{FieldSelector, names},
+};
 
 use crate::{
     request::{Query, RequestInfo, Route},
@@ -86,7 +89,10 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
         && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
         && let Some(selector) = query.get("fieldSelector")
     {
-        info.name = pinned_name(selector).unwrap_or_default();
+        // Only what began as a GET takes the name for its own, as upstream.
+        if !deprecated_watch && info.verb != Verb::DeleteCollection {
+            info.name = pinned_name(selector).unwrap_or_default();
+        }
         info.pinned = pinned(selector);
     }
     info
@@ -107,11 +113,9 @@ pub fn resource_info(verb: &str, group: &str, version: &str, resource: &str) -> 
 
 /// The name that a field selector pins, if it does: authorisation by resource name then applies to the collection.
 fn pinned_name(selector: &str) -> Option<Str> {
-    let name = selector.split(',').find_map(|term| {
-        let value = term.trim().strip_prefix("metadata.name=")?;
-        Some(value.strip_prefix('=').unwrap_or(value))
-    })?;
-    (!name.is_empty() && !name.contains('/')).then(|| name.into())
+    let selector = FieldSelector::parse(selector).ok()?;
+    let name = selector.requires_exact_match("metadata.name")?;
+    (!name.is_empty() && names::path_segment_name(name).is_empty()).then(|| name.into())
 }
 
 /// The fields that a field selector pins; none if it cannot be read.
@@ -172,7 +176,16 @@ mod tests {
             "GET /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp,x=y",
             "list g= v=v1 ns=a r=pods s= n=p Namespaced",
         );
+<<<<<<< HEAD
         check("OPTIONS /api/v1/pods", " g= v=v1 ns= r=pods s= n= Cluster");
+=======
+        check("GET /api/v1/watch/pods?fieldSelector=metadata.name%3Dp", "watch g= v=v1 ns= r=pods s= n= Cluster");
+        check(
+            "DELETE /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp",
+            "deletecollection g= v=v1 ns=a r=pods s= n= Namespaced",
+        );
+        check("OPTIONS /api/v1/pods", "options g= v=v1 ns= r=pods s= n= Cluster");
+>>>>>>> 78baa60 (Watches of a resource in all namespaces have their deprecated path; a watch by name refuses another name)
         check("GET /api/v1/namespaces/a/services/s/proxy/x/y", "get g= v=v1 ns=a r=services s=proxy n=s Namespaced");
     }
 

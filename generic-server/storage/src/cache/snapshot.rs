@@ -184,6 +184,19 @@ impl Snapshot {
         self.tree.objects.range::<_, str>((from, upto)).map(|(_, entry)| entry)
     }
 
+    /// The objects whose selectable field number `field` has `value`, in key order, from the key `start` (inclusive) if
+    /// given, however many they are; `None` if that field is not indexed.
+    pub fn by_field<'a>(
+        &'a self,
+        field: usize,
+        value: &str,
+        start: Option<&str>,
+    ) -> Option<impl Iterator<Item = &'a Arc<Object>> + use<'a>> {
+        let term = Term::Field(field, value.into());
+        let keys = self.tree.index_of(&term)?.keys(&term, start.unwrap_or_default());
+        Some(keys.filter_map(|key| self.get(key)?.object()).filter(move |object| term.holds(object)))
+    }
+
     /// The objects, in key order, whose keys start with `prefix`, from the key `start` (inclusive) if given, and that have
     /// one of `terms`, that which the fewest have: all that have all of them are among these. `None` if no index
     /// answers, if so many have each that a walk over all is as quick, or if there are entries that only that would meet.

@@ -89,7 +89,7 @@ mod tests {
             if !plan.members.iter().any(|member| member.name == "items") {
                 continue;
             }
-            let numbers: Vec<u32> = plan.fields.iter().map(|field| field.number).collect();
+            let numbers: Vec<u32> = plan.fields.list.iter().map(|field| field.number).collect();
             assert_eq!(numbers, [1, ITEMS], "{}", kind.kind);
             lists += 1;
         }
