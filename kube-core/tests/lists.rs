@@ -134,3 +134,19 @@ async fn text_that_cannot_be_parsed_is_an_error_before_the_header() {
         assert_eq!(response.status(), 500, "{accept}");
     }
 }
+
+#[tokio::test]
+async fn deprecated_paths_of_watches_are_there_for_everything_that_can_be_watched() {
+    let served = Served::start("", "configmaps", &[configmap(0)]).await;
+    let check = async |path: &str, status: u16| {
+        assert_eq!(served.get(path, "application/json").await.status(), status, "{path}");
+    };
+    check("/api/v1/watch/configmaps", 200).await;
+    check("/api/v1/watch/configmaps?fieldSelector=metadata.name%3Dc-0000", 200).await;
+    check("/api/v1/watch/configmaps/c-0000", 404).await;
+    check("/api/v1/watch/namespaces/default/configmaps", 200).await;
+    check("/api/v1/watch/namespaces/default/configmaps/c-0000", 200).await;
+    check("/api/v1/watch/namespaces/default/configmaps/c-0000?fieldSelector=metadata.name%3Dc-0000", 200).await;
+    check("/api/v1/watch/namespaces/default/configmaps/c-0000?fieldSelector=metadata.name%3Db", 400).await;
+    check("/api/v1/watch/namespaces/default/configmaps/c-0000?fieldSelector=metadata.namespace%3Ddefault", 400).await;
+}
