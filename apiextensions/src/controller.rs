@@ -4,6 +4,7 @@
 //! controllers do them, until nothing is left to do. Whoever changes a definition waits for it; a follower of the cache
 //! calls it too, for what others have written and for what was left over when the server started.
 
+mod acceptance;
 mod cleanup;
 mod naming;
 mod state;
@@ -21,12 +22,13 @@ use generic_server::{
 use machinery::{Str, Value, codec::json, meta::status::Status};
 use storage::cache::{Entry, Everything, Followed, ReadAt, Scope, WatchEvent};
 
+pub(crate) use self::acceptance::Acceptances;
 use self::{
     naming::{Claims, Step},
     state::{Slot, Slots},
 };
 use crate::{
-    definition::{CLEANUP, Definition},
+    definition::{CLEANUP, Definition, Shelf},
     serving::{Means, Served, Tables},
 };
 
@@ -36,6 +38,7 @@ const WORKERS: usize = 32;
 /// The controller.
 pub(crate) struct Controller {
     definitions: Arc<Registry>,
+    shelf: Arc<Shelf>,
     means: Means,
     tables: Tables,
     claims: Claims,
@@ -46,6 +49,7 @@ impl Controller {
     pub(crate) fn new(definitions: Arc<Registry>, table: Arc<ArcSwap<ResourceTable>>, means: Means) -> Self {
         Controller {
             definitions,
+            shelf: means.shelf.clone(),
             means,
             tables: Tables::new(table),
             claims: Claims::default(),

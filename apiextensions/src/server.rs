@@ -11,8 +11,8 @@ use generic_server::{
 };
 
 use crate::{
-    controller::{self, Controller, Settle},
-    definition,
+    controller::{self, Acceptances, Controller, Settle},
+    definition::{self, Shelf},
     serving::{ConversionMetrics, Means},
 };
 
@@ -37,12 +37,13 @@ pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
     let table = Arc::new(ArcSwap::<ResourceTable>::default());
     let metrics = Arc::new(ConversionMetrics::new());
     let means = Means {
-        definitions: definitions.clone(),
+        shelf: Arc::new(Shelf::new(definitions.clone())),
         backing: backing.clone(),
         services: services.clone(),
         metrics: metrics.clone(),
     };
     let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), means));
+    definitions.set_reserve(Arc::new(Acceptances(controller.clone())));
     let entry = Arc::new(Entry {
         row,
         registry: Some(definitions.clone()),

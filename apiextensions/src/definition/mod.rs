@@ -2,6 +2,7 @@
 
 mod conditions;
 mod row;
+mod shelf;
 mod strategy;
 mod upgrade;
 mod validate;
@@ -11,6 +12,7 @@ pub(crate) use conditions::{
     API_APPROVED, Condition, ESTABLISHED, NAMES_ACCEPTED, TERMINATING, condition, is_true, set_condition,
 };
 pub(crate) use row::row;
+pub(crate) use shelf::Shelf;
 pub(crate) use validate::{Approval, approval_of, approval_problem};
 pub(crate) use view::{Definition, Names, Version, storage_hash};
 

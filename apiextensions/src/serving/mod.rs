@@ -24,13 +24,13 @@ pub use metrics::ConversionMetrics;
 pub(crate) use tables::Tables;
 
 use self::{strategy::CustomStrategy, webhook::Webhook};
-use crate::definition::{Definition, ESTABLISHED, NAMES_ACCEPTED, Names, TERMINATING, is_true};
+use crate::definition::{Definition, ESTABLISHED, NAMES_ACCEPTED, Names, Shelf, TERMINATING, is_true};
 
 /// What serving takes.
 #[derive(Clone)]
 pub(crate) struct Means {
-    /// The definitions.
-    pub(crate) definitions: Arc<Registry>,
+    /// Where definitions are found.
+    pub(crate) shelf: Arc<Shelf>,
     /// Where objects are kept.
     pub(crate) backing: Backing,
     /// Where webhooks are found.
@@ -61,7 +61,7 @@ impl Served {
         let view = Definition(definition);
         let names = view.accepted_names();
         let terminating = is_true(definition, TERMINATING);
-        let strategy = Arc::new(CustomStrategy::new(view, &means.definitions));
+        let strategy = Arc::new(CustomStrategy::new(view, &means.shelf));
         strategy.set_terminating(terminating);
         let webhook = Webhook::of(view, &names.list_kind, &strategy, &means.services, &means.metrics);
         let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());

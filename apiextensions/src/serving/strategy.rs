@@ -5,13 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use generic_server::{
-    registry::Registry,
-    resource::{Strategy, WriteContext},
-};
+use generic_server::resource::{Strategy, WriteContext};
 use machinery::{
     Str, Value,
-    codec::json,
     meta::{
         Meta,
         field_error::{FieldError, FieldErrorKind},
@@ -24,7 +20,7 @@ use machinery::{
 
 use super::rows::split;
 use crate::{
-    definition::{Definition, Version},
+    definition::{Definition, Shelf, Version},
     rules::{self, RuleTree},
 };
 
@@ -54,7 +50,7 @@ struct Scale {
 impl CustomStrategy {
     /// The rules of a definition. Schemas are read, from where the definition is kept, when they are needed; versions with
     /// the same one share it.
-    pub(super) fn new<'a>(definition: Definition<'a>, definitions: &Arc<Registry>) -> Self {
+    pub(super) fn new<'a>(definition: Definition<'a>, shelf: &Arc<Shelf>) -> Self {
         let name = Str::from(definition.0.str_at(&["metadata", "name"]).unwrap_or(""));
         let mut known: Vec<(&'a Value, LazySchema)> = Vec::new();
         let mut schema_of = |version: Version<'a>| {
@@ -62,8 +58,8 @@ impl CustomStrategy {
             if let Some((_, schema)) = known.iter().find(|(other, _)| *other == props) {
                 return Some(schema.clone());
             }
-            let (definitions, name, version) = (definitions.clone(), name.clone(), version.name());
-            let schema = LazySchema::new(move || read_schema(&definitions, &name, &version).unwrap_or_default());
+            let (shelf, name, version) = (shelf.clone(), name.clone(), version.name());
+            let schema = LazySchema::new(move || read_schema(&shelf, &name, &version).unwrap_or_default());
             known.push((props, schema.clone()));
             Some(schema)
         };
@@ -102,10 +98,8 @@ impl CustomStrategy {
 
 /// The schema of a version, as the definition has it now. Should it be another than when the rules were made, then other
 /// rules are about to take their place.
-fn read_schema(definitions: &Registry, name: &str, version: &str) -> Option<Schema> {
-    let snapshot = definitions.cache().latest();
-    let object = snapshot.get(&definitions.key("", name))?.object()?;
-    let definition = json::decode(object.bytes()).ok()?;
+fn read_schema(shelf: &Shelf, name: &str, version: &str) -> Option<Schema> {
+    let definition = shelf.get(name)?;
     let found = Definition(&definition).versions().find(|v| v.name() == version)?;
     found.schema().map(structural::parse)
 }

@@ -150,9 +150,20 @@ impl Registry {
             }
             return Ok(Written { bytes: stored, created: true });
         }
+        let then = self.encode_sequel(held.sequel(&object).await, object).await;
         held.writing();
-        match self.store.put(&key, stored.clone(), Expect::Absent, self.ttl()).await {
-            Ok(revision) => self.written(&key, &stored, revision, true),
+        let put = if then.is_empty() {
+            let put = self.store.put(&key, stored.clone(), Expect::Absent, self.ttl()).await;
+            put.map(|revision| (revision, revision))
+        } else {
+            let put = self.store.put_series(&key, stored.clone(), then, Expect::Absent).await;
+            put.map(|all| (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0)))
+        };
+        match put {
+            Ok((revision, last)) => {
+                held.written(last);
+                self.written(&key, &stored, revision, true)
+            }
             Err(StoreError::Conflict { .. }) => {
                 held.refused();
                 Err(self.exists(&key, &name).await)

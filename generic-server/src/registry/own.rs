@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use machinery::{Str, Value, codec::json, meta::status::Status};
 
 use super::{Change, Deleted, Registry, Write, Written, metadata};
 use crate::{
     auth::User,
-    fields::Apply,
+    fields::{self, Apply},
     handlers::{
         self,
         options::{DeleteOptions, WriteOptions},
@@ -74,6 +75,22 @@ impl Registry {
         F: Fn(&Value) -> Result<Value, Status> + Send + Sync,
     {
         self.edit_as(MANAGER, (namespace, name, subresource), edit).await
+    }
+
+    /// The stored form of what an object's status becomes after `first`, one write of the server's after the other.
+    pub(super) async fn encode_sequel(&self, states: Vec<Value>, first: Value) -> Vec<Bytes> {
+        let (options, user, mut warnings) = (options_of(MANAGER), User::loopback(), Vec::new());
+        let write = self.own(&options, &user, &mut warnings, ("", "status"));
+        let (mut before, mut encoded) = (first, Vec::with_capacity(states.len()));
+        for mut state in states {
+            if let Some(managers) = before.at(&["metadata", "managedFields"]) {
+                state.set(&["metadata", "managedFields"], managers.clone());
+            }
+            fields::track(&write, self, Some(&before), &mut state).await;
+            encoded.push(self.form.encode(&state));
+            before = state;
+        }
+        encoded
     }
 
     /// The same, with a manager of its own for the fields.

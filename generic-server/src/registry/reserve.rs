@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use machinery::{Value, meta::status::Status};
+use storage::Revision;
 
 use super::{Registry, Write};
 
@@ -32,6 +33,16 @@ pub trait Reserve: Send + Sync {
 /// What one write has reserved.
 #[async_trait]
 pub trait Reservation: Send {
+    /// The states that a new object goes through at once after `object`, the one that a create writes: each of them is a
+    /// write to its status by the server, told to watchers like any other, and all are done together with the create. Asked
+    /// for when nothing else can refuse the create but the store.
+    async fn sequel(&mut self, _object: &Value) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// The object and its sequel are written; the last write's revision.
+    fn written(&mut self, _last: Revision) {}
+
     /// The write is done: the object keeps what was reserved, and what it held before and no longer needs is given back.
     async fn commit(self: Box<Self>);
 
@@ -50,6 +61,21 @@ impl Held {
     /// The write goes to the store now.
     pub(super) fn writing(&mut self) {
         self.in_doubt = true;
+    }
+
+    /// The states that follow a new object's first.
+    pub(super) async fn sequel(&mut self, object: &Value) -> Vec<Value> {
+        match &mut self.reservation {
+            Some(reservation) => reservation.sequel(object).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// All is written; the revision of the last write.
+    pub(super) fn written(&mut self, last: Revision) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.written(last);
+        }
     }
 
     /// The store has refused the write.

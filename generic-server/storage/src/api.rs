@@ -111,6 +111,26 @@ pub trait Store: Send + Sync + 'static {
     /// this write (a later write sets it anew). Fails with [`Error::Conflict`], which carries what is there.
     async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error>;
 
+    /// Writes a key as [`Store::put`] does, and then once more for each of `then`: every value is a revision of its own, and
+    /// watches see them all. Returns the revisions, in order. A backend that can makes one commit of them. Where it cannot,
+    /// the writes after the first may fail on their own, and fewer revisions come back.
+    async fn put_series(
+        &self,
+        key: &str,
+        value: Bytes,
+        then: Vec<Bytes>,
+        expect: Expect,
+    ) -> Result<Vec<Revision>, Error> {
+        let mut revision = self.put(key, value, expect, None).await?;
+        let mut revisions = vec![revision];
+        for value in then {
+            let Ok(next) = self.put(key, value, Expect::Revision(revision), None).await else { break };
+            revisions.push(next);
+            revision = next;
+        }
+        Ok(revisions)
+    }
+
     /// Deletes a key last written at `expected`; returns the revision of the delete.
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error>;
 

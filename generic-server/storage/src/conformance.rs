@@ -115,6 +115,7 @@ pub async fn run<F: Future<Output = Arc<dyn Store>>>(make: impl Fn() -> F) {
 pub async fn semantics<F: Future<Output = Arc<dyn Store>>>(make: impl Fn() -> F) {
     create_update_delete(&*make().await).await;
     writes_expect(&*make().await).await;
+    series(&*make().await).await;
     ranges(&*make().await).await;
     ranges_of_the_past(&*make().await).await;
     watches(&*make().await).await;
@@ -186,6 +187,23 @@ async fn writes_expect(store: &dyn Store) {
     assert_eq!(store.revision().await.expect("it answers"), two, "a conflict makes no revision");
     let three = delete(store, "/a/x", two).await;
     assert_eq!(conflict(store.put("/a/x", value, Expect::Revision(three), None).await), None);
+}
+
+async fn series(store: &dyn Store) {
+    let start = store.revision().await.expect("it answers");
+    let recorder = Recorder::new();
+    let _watch = store.watch("/a/", start, recorder.clone()).await.expect("a watch opens");
+    let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let then = vec![bytes("2"), bytes("3")];
+    let revisions = store.put_series("/a/x", bytes("1"), then.clone(), Expect::Absent).await.expect("the key is new");
+    assert_eq!(revisions, [start + 1, start + 2, start + 3]);
+    let seen = recorder.events(3).await;
+    let event = |i: u64, value: &str, previous| (start + i, "/a/x".to_owned(), Some(value.to_owned()), previous);
+    assert_eq!(seen, [event(1, "1", None), event(2, "2", Some(start + 1)), event(3, "3", Some(start + 2))]);
+    let again = store.put_series("/a/x", bytes("4"), then, Expect::Absent).await;
+    assert!(matches!(again, Err(Error::Conflict { current: Some(current) }) if current.value == "3"));
+    let last = update(store, "/a/x", "4", start + 3).await;
+    assert_eq!(store.get("/a/x").await.expect("it answers").0, Some(key_value("/a/x", "4", start + 1, last)));
 }
 
 async fn ranges(store: &dyn Store) {

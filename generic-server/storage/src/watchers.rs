@@ -79,11 +79,18 @@ impl Watcher {
 #[derive(Default)]
 pub(crate) struct Watchers {
     by_prefix: BTreeMap<String, Vec<Watcher>>,
+    /// How many were added since dead ones were looked for.
+    added: usize,
 }
 
 impl Watchers {
     pub(crate) fn add(&mut self, prefix: String, watcher: Watcher) {
-        self.sweep();
+        // There may be thousands of them, one a resource: each new one pays for a few.
+        self.added += 1;
+        if self.added > self.by_prefix.len() / 4 {
+            self.sweep();
+            self.added = 0;
+        }
         self.by_prefix.entry(prefix).or_default().push(watcher);
     }
 

@@ -55,7 +55,7 @@ fn lacks(schema: &Schema, value: &Value) -> bool {
                     && members.get(&f.name).is_none_or(|v| v.is_null() && replaces(&f.schema))
             });
             missing
-                || members.iter().filter(|(_, v)| is_open(v)).any(|(name, v)| match object.field(name) {
+                || object.join(members).filter(|(_, v, _)| is_open(v)).any(|(_, v, field)| match field {
                     Some(field) => lacks(&field.schema, v),
                     None => object.additional.as_ref().is_some_and(|s| lacks_item(s, v)),
                 })
@@ -120,7 +120,7 @@ fn has_nulls(schema: &Schema, value: &Value) -> bool {
     let member = |s: &Schema, v: &Value| if v.is_null() { stray(s) } else { has_nulls(s, v) };
     match (&schema.resolve().shape, value) {
         (Shape::Object(object), Value::Object(members)) => {
-            members.iter().filter(|(_, v)| is_open(v)).any(|(name, v)| match object.field(name) {
+            object.join(members).filter(|(_, v, _)| is_open(v)).any(|(_, v, field)| match field {
                 Some(field) => member(&field.schema, v),
                 None => object.additional.as_ref().is_some_and(|s| member(s, v)),
             })

@@ -1,6 +1,7 @@
 //! Pruning: members that a structural schema does not specify are removed.
 
-use super::{Schema, Shape};
+use super::types::FieldsInOrder;
+use super::{Field, Schema, Shape};
 use crate::value::Path;
 use crate::{Map, Value};
 
@@ -48,13 +49,22 @@ impl<'a> Spec<'a> {
     }
 
     fn fate(self, name: &str) -> Fate<'a> {
+        let field = match self.schema.map(|s| &s.shape) {
+            Some(Shape::Object(object)) => object.field(name),
+            _ => None,
+        };
+        self.fate_of(name, field)
+    }
+
+    /// What becomes of a member, given what the object's shape says of it.
+    fn fate_of(self, name: &str, field: Option<&'a Field>) -> Fate<'a> {
         let Some(schema) = self.schema else { return Fate::Remove };
         let embedded = self.root || schema.embedded_resource;
         if embedded && matches!(name, "apiVersion" | "kind" | "metadata") {
             return Fate::Keep;
         }
         let specified = match &schema.shape {
-            Shape::Object(object) => object.field(name).map(|f| &f.schema).or(object.additional.as_deref()),
+            Shape::Object(object) => field.map(|f| &f.schema).or(object.additional.as_deref()),
             Shape::Map(values) => Some(&**values),
             _ => None,
         };
@@ -77,8 +87,13 @@ impl<'a> Spec<'a> {
     fn find(self, value: &Value, at: &Path<'_>, removed: &mut Vec<String>) {
         match value {
             Value::Object(members) => {
+                let mut fields = match self.schema.map(|s| &s.shape) {
+                    Some(Shape::Object(object)) => Some(FieldsInOrder::of(object)),
+                    _ => None,
+                };
                 for (name, value) in members {
-                    match self.fate(name) {
+                    let field = fields.as_mut().and_then(|fields| fields.find(name));
+                    match self.fate_of(name, field) {
                         Fate::Keep => {}
                         Fate::Prune(spec) => spec.find(value, &at.field(name), removed),
                         Fate::Remove => removed.push(at.field(name).to_string()),

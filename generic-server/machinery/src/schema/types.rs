@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Pattern;
 use crate::value::order;
-use crate::{Str, Value};
+use crate::{Map, Str, Value};
 
 /// Which definition of the built-in facts table; resolved by [`super::builtin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -270,8 +270,34 @@ impl Schema {
 }
 
 impl Object {
+    /// The members of a value, each with what is known of it. Both are sorted, so that one pass joins them.
+    pub fn join<'a>(&'a self, members: &'a Map) -> impl Iterator<Item = (&'a Str, &'a Value, Option<&'a Field>)> {
+        let mut fields = FieldsInOrder::of(self);
+        members.iter().map(move |(name, value)| (name, value, fields.find(name)))
+    }
+
     /// The member called `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.binary_search_by(|f| order(&f.name, name)).ok().map(|i| &self.fields[i])
+    }
+}
+
+/// The members of an object, to be asked for in the order of their names.
+#[derive(Clone, Copy)]
+pub(crate) struct FieldsInOrder<'a>(&'a [Field]);
+
+impl<'a> FieldsInOrder<'a> {
+    pub(crate) fn of(object: &'a Object) -> Self {
+        FieldsInOrder(&object.fields)
+    }
+
+    /// The member called `name`, which is greater than the name asked for before.
+    pub(crate) fn find(&mut self, name: &str) -> Option<&'a Field> {
+        if self.0.first().is_some_and(|next| next.name.as_str() < name) {
+            self.0 = &self.0[self.0.partition_point(|f| f.name.as_str() < name)..];
+        }
+        let field = self.0.first().filter(|f| f.name == name)?;
+        self.0 = &self.0[1..];
+        Some(field)
     }
 }

@@ -22,8 +22,8 @@ pub(crate) struct Write {
 
 /// What a write does.
 pub(crate) enum Change {
-    /// Sets a value.
-    Put { value: Bytes, sum: u32, expect: Expect, ttl: Option<Duration> },
+    /// Sets a value, and then further ones, each at the next revision.
+    Put { value: Bytes, sum: u32, then: Vec<(Bytes, u32)>, expect: Expect, ttl: Option<Duration> },
     /// Deletes the key.
     Delete { expected: Revision },
 }
@@ -32,7 +32,7 @@ pub(crate) enum Change {
 pub(crate) struct Planned {
     pub(crate) revision: Revision,
     pub(crate) entry: Entry,
-    /// `None`: nobody asked, the key expires.
+    /// `None`: nobody waits, since the key expires or the write goes with the one before it.
     pub(crate) answer: Option<oneshot::Sender<Result<Revision, Error>>>,
 }
 
@@ -64,9 +64,9 @@ impl Batch {
         }
         for Write { key, change, answer } in writes {
             let current = seen.get(&key).cloned().unwrap_or_else(|| index.latest(&key));
-            let (expect, put) = match change {
-                Change::Put { value, sum, expect, ttl } => (expect, Some((value, sum, ttl))),
-                Change::Delete { expected } => (Expect::Revision(expected), None),
+            let (expect, put, then) = match change {
+                Change::Put { value, sum, then, expect, ttl } => (expect, Some((value, sum, ttl)), then),
+                Change::Delete { expected } => (Expect::Revision(expected), None, Vec::new()),
             };
             let holds = match (expect, &current) {
                 (Expect::Absent, None) => true,
@@ -82,6 +82,7 @@ impl Batch {
             let previous = current.as_ref().map_or(0, |current| current.revision);
             let key = current.map_or(key, |current| current.key);
             if many {
+                let revision = revision + then.len() as Revision;
                 let found = put.is_some().then(|| Found { key: key.clone(), revision, create_revision });
                 seen.insert(key.clone(), found);
             }
@@ -89,8 +90,14 @@ impl Batch {
             let lifetime =
                 ttl.map(|ttl| Lifetime { written: now, ttl: ttl.as_millis().try_into().unwrap_or(u64::MAX) });
             let value = put.map(|(value, sum, _)| (value, sum));
-            let entry = Entry { key, value, create_revision, previous, lifetime };
+            let entry = Entry { key: key.clone(), value, create_revision, previous, lifetime };
             self.planned.push(Planned { revision, entry, answer: Some(answer) });
+            for value in then {
+                let (previous, value) = (revision, Some(value));
+                revision += 1;
+                let entry = Entry { key: key.clone(), value, create_revision, previous, lifetime };
+                self.planned.push(Planned { revision, entry, answer: None });
+            }
         }
     }
 

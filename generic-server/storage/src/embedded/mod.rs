@@ -311,7 +311,24 @@ impl Store for Embedded {
         limits::check_key(key)?;
         limits::check_value(&value)?;
         let sum = format::value_sum(&value);
-        self.write(key, Change::Put { value, sum, expect, ttl }).await
+        self.write(key, Change::Put { value, sum, then: Vec::new(), expect, ttl }).await
+    }
+
+    async fn put_series(
+        &self,
+        key: &str,
+        value: Bytes,
+        then: Vec<Bytes>,
+        expect: Expect,
+    ) -> Result<Vec<Revision>, Error> {
+        limits::check_key(key)?;
+        std::iter::once(&value).chain(&then).try_for_each(|value| limits::check_value(value))?;
+        let sum = format::value_sum(&value);
+        let then: Vec<(Bytes, u32)> =
+            then.into_iter().map(|value| (value.clone(), format::value_sum(&value))).collect();
+        let more = then.len() as Revision;
+        let first = self.write(key, Change::Put { value, sum, then, expect, ttl: None }).await?;
+        Ok((first..=first + more).collect())
     }
 
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {

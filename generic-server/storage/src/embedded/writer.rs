@@ -60,8 +60,7 @@ pub(crate) enum Request {
 impl Weigh for Request {
     fn bytes(&self) -> usize {
         match self {
-            Request::Write(Write { key, change: Change::Put { value, .. }, .. }) => key.len() + value.len(),
-            Request::Write(Write { key, .. }) => key.len(),
+            Request::Write(write) => write.key.len() + put_size(write),
             _ => 0,
         }
     }
@@ -234,7 +233,8 @@ impl Writer {
             return Err(error);
         }
         if !batch.planned.is_empty() {
-            self.gather = (batch.planned.len() * 3 / 4, GATHER.min(begun.elapsed() / GATHER_PART));
+            let callers = batch.planned.iter().filter(|planned| planned.answer.is_some()).count();
+            self.gather = (callers * 3 / 4, GATHER.min(begun.elapsed() / GATHER_PART));
             self.logged(&batch);
         }
         self.answer(batch);
@@ -416,7 +416,9 @@ impl Drop for Writer {
 
 fn put_size(write: &Write) -> usize {
     match &write.change {
-        Change::Put { value, .. } => value.len().max(1),
+        Change::Put { value, then, .. } => {
+            value.len().max(1) + then.iter().map(|(value, _)| value.len()).sum::<usize>()
+        }
         Change::Delete { .. } => 0,
     }
 }

@@ -64,6 +64,18 @@ impl Store for Encrypted {
         self.rule.told(self.store.put(key, value, expect, ttl).await).await
     }
 
+    async fn put_series(
+        &self,
+        key: &str,
+        value: Bytes,
+        then: Vec<Bytes>,
+        expect: Expect,
+    ) -> Result<Vec<Revision>, Error> {
+        let value = self.rule.encrypt(key, value)?;
+        let then = then.into_iter().map(|value| self.rule.encrypt(key, value)).collect::<Result<_, _>>()?;
+        self.rule.told(self.store.put_series(key, value, then, expect).await).await
+    }
+
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
         self.rule.told(self.store.delete(key, expected).await).await
     }

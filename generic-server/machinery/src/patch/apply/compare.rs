@@ -215,13 +215,14 @@ impl Walk {
 
     fn members(&mut self, old: &Map, new: &Map, map: &MapAtom<'_>, found: &mut Found) {
         let (mut a, mut b) = (old.iter().peekable(), new.iter().peekable());
+        let mut types = map.in_order();
         while let Some((name, va, vb)) = next_pair(&mut a, &mut b) {
             if let (Some(x), Some(y)) = (va, vb)
                 && (shared(x, y) || (!matches!(x, Value::Object(_) | Value::Array(_)) && x == y))
             {
                 continue;
             }
-            let Some((ty, _)) = map.member(name) else { continue };
+            let Some((ty, _)) = types.member(name) else { continue };
             let inner = self.value(va, vb, ty);
             found.push(&Key::Field(name), inner);
         }

@@ -31,8 +31,9 @@ fn fields(value: &Value, ty: Type<'_>) -> (bool, Vec<(Str, Value)>) {
 
 fn of_members(members: &Map, map: &MapAtom<'_>) -> Vec<(Str, Value)> {
     let mut out = Vec::with_capacity(members.len());
+    let mut types = map.in_order();
     for (name, value) in members {
-        let Some((ty, named)) = map.member(name) else { continue };
+        let Some((ty, named)) = types.member(name) else { continue };
         let (leaf, below) = fields(value, ty);
         let blank = value.is_null() || value.as_object().is_some_and(Map::is_empty);
         if let Some(node) = node(leaf || blank || !named, below) {

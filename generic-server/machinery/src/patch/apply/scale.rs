@@ -43,7 +43,8 @@ impl Scale<'_> {
             let Some(path) = self.path(&entry.version) else { continue };
             let owned = path.filter(|p| entry.set.has(p));
             if let Some(path) = owned {
-                match scaled.iter().position(|s| same_name(s, &entry)) {
+                // Who updates is known with the version, which is another one here: such an entry is always made anew.
+                match scaled.iter().position(|s| s.same_manager(&entry)) {
                     Some(i) => drop(scaled.remove(i)),
                     None => entry.set = entry.set.difference(&of_path(&path)),
                 }
@@ -62,11 +63,6 @@ impl Scale<'_> {
         }
         Ok(out.encode())
     }
-}
-
-/// Entries of the object and of its scale name their versions apart.
-fn same_name(scale: &Entry, parent: &Entry) -> bool {
-    scale.manager == parent.manager && scale.operation == parent.operation && scale.subresource == parent.subresource
 }
 
 fn replicas() -> FieldSet {

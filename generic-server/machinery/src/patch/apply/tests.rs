@@ -384,6 +384,15 @@ fn a_scale_shows_and_takes_the_replicas() {
         r#"[{{"manager":"anna","operation":"Apply","apiVersion":"apps/v1","time":"{NOW}","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{"f:paused":{{}}}}}}}},{{"manager":"hpa","operation":"Update","apiVersion":"apps/v1","subresource":"scale","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{"f:replicas":{{}}}}}}}}]"#
     );
     assert_eq!(text(&back), text(&json(&want)));
+    // Who has set other parts of the scale, and the replicas no more, owns nothing of the object.
+    let other = json(
+        r#"[{"manager":"hpa","operation":"Update","apiVersion":"autoscaling/v1","subresource":"scale","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:replicas":{}}}}]"#,
+    );
+    let back = scale.to_parent(Some(&back), Some(&other), "apps/v1").expect("decodes").expect("one manager");
+    let want = format!(
+        r#"[{{"manager":"anna","operation":"Apply","apiVersion":"apps/v1","time":"{NOW}","fieldsType":"FieldsV1","fieldsV1":{{"f:spec":{{"f:paused":{{}}}}}}}}]"#
+    );
+    assert_eq!(text(&back), text(&json(&want)));
 }
 
 #[test]

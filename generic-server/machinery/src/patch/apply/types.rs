@@ -1,6 +1,6 @@
 //! Types as server-side apply sees them: a scalar, a list or a map, and of each whether it is one value or many.
 
-use crate::schema::{Field, ListType, Object, Schema, Shape, StringFormat, builtin};
+use crate::schema::{Field, FieldsInOrder, ListType, Object, Schema, Shape, StringFormat, builtin};
 use crate::{Str, Value};
 
 /// The type of a place.
@@ -168,6 +168,11 @@ impl<'s> Atom<'s> {
 impl<'s> MapAtom<'s> {
     /// The type of a member, and whether the type names it. `None` if there is no such member.
     pub(super) fn member(&self, name: &str) -> Option<(Type<'s>, bool)> {
+        self.member_of(name, |object| object.field(name))
+    }
+
+    fn member_of(&self, name: &str, find: impl FnOnce(&'s Object) -> Option<&'s Field>) -> Option<(Type<'s>, bool)> {
+        let field = self.object.and_then(find);
         if self.whole {
             match name {
                 "apiVersion" | "kind" => return Some((Type::plain(Kind::Text), true)),
@@ -175,10 +180,15 @@ impl<'s> MapAtom<'s> {
                 _ => {}
             }
         }
-        if let Some(field) = self.object.and_then(|o| o.field(name)) {
+        if let Some(field) = field {
             return Some((Type::of(&field.schema, self.preserve), true));
         }
         self.others.map(|t| (t, false))
+    }
+
+    /// For the types of members in the order of their names.
+    pub(super) fn in_order(&self) -> InOrder<'s> {
+        InOrder { map: *self, fields: self.object.map(FieldsInOrder::of) }
     }
 
     /// Whether the members are typed by their values alone.
@@ -190,6 +200,20 @@ impl<'s> MapAtom<'s> {
     /// The facts of a named member.
     pub(super) fn field(&self, name: &str) -> Option<&'s Field> {
         self.object.and_then(|o| o.field(name))
+    }
+}
+
+/// The types of a map's members, asked for in the order of their names.
+pub(super) struct InOrder<'s> {
+    map: MapAtom<'s>,
+    fields: Option<FieldsInOrder<'s>>,
+}
+
+impl<'s> InOrder<'s> {
+    /// [`MapAtom::member`] of a name that is greater than the one before.
+    pub(super) fn member(&mut self, name: &str) -> Option<(Type<'s>, bool)> {
+        let fields = &mut self.fields;
+        self.map.member_of(name, |_| fields.as_mut().and_then(|fields| fields.find(name)))
     }
 }
 

@@ -81,27 +81,41 @@ impl Walk {
     }
 
     fn map(&self, members: &Map, map: &MapAtom<'_>, problems: &mut Problems) {
+        let mut types = map.in_order();
         for (name, value) in members {
             let start = problems.0.len();
-            match map.member(name) {
+            let known = types.member(name);
+            match known {
                 Some((ty, _)) => self.value(value, ty, problems),
                 None => problems.add("field not declared in schema".into()),
             }
-            problems.prefix(start, &field_key(name));
-            if map.member(name).is_none() {
+            if problems.0.len() > start {
+                problems.prefix(start, &field_key(name));
+            }
+            if known.is_none() {
                 return;
             }
         }
     }
 
     fn list(&self, items: &[Value], list: &ListAtom<'_>, problems: &mut Problems) {
+        if matches!(list.list_type, ListType::Atomic) {
+            for (i, item) in items.iter().enumerate() {
+                let start = problems.0.len();
+                self.value(item, list.items, problems);
+                if problems.0.len() > start {
+                    problems.prefix(start, &format!("i:{i}"));
+                }
+            }
+            return;
+        }
         let mut seen: HashSet<Str> = HashSet::new();
         for (i, item) in items.iter().enumerate() {
             let key = match item_key(list, i, item) {
                 Ok(key) => key,
                 Err(e) => return problems.add(format!("element {i}: {e}")),
             };
-            if *list.list_type != ListType::Atomic && !seen.insert(key.clone()) && !self.allow_duplicates {
+            if !seen.insert(key.clone()) && !self.allow_duplicates {
                 problems.add(format!("duplicate entries for key {}", display(&key)));
             }
             let start = problems.0.len();

@@ -113,7 +113,7 @@ impl Decoder<'_> {
         for i in 0..entries.len() {
             // Both are sorted by name, so that one pass matches them.
             let name = entries[i].0.as_str();
-            let skipped = fields.iter().position(|f| f.name.as_str() >= name).unwrap_or(fields.len());
+            let skipped = fields.partition_point(|f| f.name.as_str() < name);
             let (absent, rest) = fields.split_at(skipped);
             let field = rest.first().filter(|f| f.name == name);
             fields = &rest[usize::from(field.is_some())..];

@@ -1,6 +1,6 @@
 //! Whether a CRD's schema may be used.
 
-use super::{defaults, internal, invariants, parse, rules};
+use super::{defaults, internal, invariants, keys::Keys, parse, rules};
 use crate::Value;
 use crate::meta::{BadValue, FieldError};
 use crate::value::Path;
@@ -39,7 +39,7 @@ pub fn check(props: &Value, at: &Path<'_>, options: CheckOptions<'_>) -> Checked
     let mut sound = unsupported.is_none();
     if sound {
         let mut found = invariants::errors(props, at);
-        if found.is_empty() {
+        if found.is_empty() && has_default(props) {
             found = defaults::errors(&parse(props), at, options.default_rules);
         }
         sound = found.is_empty();
@@ -110,12 +110,26 @@ fn unsupported(props: &Value) -> Option<&'static str> {
         ("additionalItems", "additionalItems"),
         ("dependencies", "dependencies"),
     ];
-    let own = MEMBERS.iter().find(|(key, _)| props.get(key).is_some()).map(|(_, name)| *name);
-    own.or_else(|| {
-        let single = ["items", "additionalProperties", "not"].iter().filter_map(|key| invariants::schema(props, key));
-        let many = ["allOf", "anyOf", "oneOf"].iter().flat_map(|key| invariants::list(props, key));
-        let named = invariants::properties(props).map(|(_, property)| property);
-        single.chain(many).chain(named).find_map(unsupported)
-    })
-    .or_else(|| (!invariants::list(props, "items").is_empty()).then_some("items"))
+    let keys = Keys::of(props);
+    if keys.any(Keys::FOREIGN) {
+        return MEMBERS.iter().find(|(key, _)| props.get(key).is_some()).map(|(_, name)| *name);
+    }
+    let below = nodes_below(props, keys).find_map(unsupported);
+    below.or_else(|| (!invariants::list(props, "items").is_empty()).then_some("items"))
 }
+
+/// Whether the node or any below has a default.
+fn has_default(props: &Value) -> bool {
+    let keys = Keys::of(props);
+    keys.any(Keys::DEFAULT) || nodes_below(props, keys).any(has_default)
+}
+
+fn nodes_below(props: &Value, keys: Keys) -> impl Iterator<Item = &Value> {
+    let single: &[&str] = if keys.any(Keys::LOGIC) { &["items", "additionalProperties", "not"] } else { &SINGLE };
+    let many: &[&str] = if keys.any(Keys::LOGIC) { &["allOf", "anyOf", "oneOf"] } else { &[] };
+    let single = single.iter().filter_map(|key| invariants::schema(props, key));
+    let many = many.iter().flat_map(|key| invariants::list(props, key));
+    single.chain(many).chain(invariants::properties(props).map(|(_, property)| property))
+}
+
+const SINGLE: [&str; 2] = ["items", "additionalProperties"];

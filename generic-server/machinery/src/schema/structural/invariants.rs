@@ -1,5 +1,6 @@
 //! What makes a schema structural: types everywhere outside of `allOf`, `anyOf`, `oneOf`, `not`, and only restrictions inside.
 
+use super::keys::Keys;
 use crate::Value;
 use crate::meta::FieldError;
 use crate::schema::pattern::Regex;
@@ -62,12 +63,22 @@ fn node(props: &Value, level: Level, at: &Path<'_>, errors: &mut Vec<FieldError>
             node(additional, Level::Field, &path, errors);
         }
     }
-    extensions(props, at, errors);
-    let either = list(props, "anyOf");
-    let within = list(props, "allOf").first().map_or(&[][..], |first| list(first, "anyOf"));
-    restrictions(props, is_int_or_string(either), is_int_or_string(within), at, errors);
-    node_type(props, level, at, errors);
-    metadata(props, level, at, errors);
+    let keys = Keys::of(props);
+    if keys.any(Keys::EXTENSION) {
+        extensions(props, at, errors);
+    }
+    if keys.any(Keys::LOGIC) {
+        let either = list(props, "anyOf");
+        let within = list(props, "allOf").first().map_or(&[][..], |first| list(first, "anyOf"));
+        branches(props, is_int_or_string(either), is_int_or_string(within), at, errors);
+    }
+    if keys.any(Keys::PATTERN) {
+        pattern(props, at, errors);
+    }
+    if level == Level::Root || keys.any(Keys::EXTENSION) || type_of(props).is_empty() {
+        node_type(props, level, at, errors);
+        metadata(props, level, at, errors);
+    }
 }
 
 fn extensions(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
@@ -152,7 +163,7 @@ fn is_int_or_string(alternatives: &[Value]) -> bool {
     matches!(alternatives, [a, b] if only(a, "integer") && only(b, "string"))
 }
 
-fn restrictions(props: &Value, skip_any: bool, skip_first_all: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn branches(props: &Value, skip_any: bool, skip_first_all: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     if !skip_any {
         for (i, branch) in list(props, "anyOf").iter().enumerate() {
             nested(branch, false, &at.field("anyOf").index(i), errors);
@@ -167,6 +178,9 @@ fn restrictions(props: &Value, skip_any: bool, skip_first_all: bool, at: &Path<'
     if let Some(not) = schema(props, "not") {
         nested(not, false, &at.field("not"), errors);
     }
+}
+
+fn pattern(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     if let Some(pattern) = props.str_at(&["pattern"]).filter(|p| !p.is_empty())
         && let Err(error) = Regex::check(pattern)
     {
@@ -193,7 +207,8 @@ const FORBIDDEN: [(&str, &str); 13] = [
 ];
 
 fn nested(props: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    restrictions(props, skip_any, false, at, errors);
+    branches(props, skip_any, false, at, errors);
+    pattern(props, at, errors);
     if let Some(items) = schema(props, "items") {
         nested(items, false, &at.field("items"), errors);
     }

@@ -5,6 +5,7 @@ mod defaults;
 mod field_path;
 mod internal;
 mod invariants;
+mod keys;
 mod rules;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub use self::check::{CheckOptions, Checked, RuleCheck, check};
 pub use self::field_path::resolve_path;
 pub use self::internal::{internal_text, rule_text};
 
+use self::keys::Keys;
 use super::{Field, IntFormat, ListType, Object, Pattern, Schema, Shape, StringFormat, Validation};
 use crate::{Str, Value};
 
@@ -25,23 +27,26 @@ pub fn parse(props: &Value) -> Schema {
 /// Reads a node; `nested` ones (in `allOf`, `anyOf`, `oneOf`, `not`) only validate, and have no type of their own.
 fn node(props: &Value, nested: bool) -> Schema {
     let type_name = props.str_at(&["type"]).unwrap_or_default();
-    let flag = |key: &str| props.get(key).and_then(Value::as_bool).unwrap_or(false);
-    let int_or_string = flag("x-kubernetes-int-or-string");
+    let keys = Keys::of(props);
+    let flag = |kind: Keys, key: &str| keys.any(kind) && props.get(key).and_then(Value::as_bool).unwrap_or(false);
+    let extension = |key: &str| flag(Keys::EXTENSION, key);
+    let int_or_string = extension("x-kubernetes-int-or-string");
     let shape = if int_or_string { Shape::IntOrString } else { shape(props, type_name, nested) };
-    let listed = props.str_at(&["x-kubernetes-list-type"]);
+    let of_type = |key: &str| if keys.any(Keys::EXTENSION) { props.str_at(&[key]) } else { None };
+    let listed = of_type("x-kubernetes-list-type");
     let schema = Schema {
-        nullable: flag("nullable"),
+        nullable: flag(Keys::NULLABLE, "nullable"),
         default: props.get("default").filter(|d| !d.is_null()).cloned(),
-        enumeration: list(props, "enum").to_vec(),
+        enumeration: if keys.any(Keys::ENUM) { list(props, "enum").to_vec() } else { Vec::new() },
         list_type: match listed {
             Some("set") => ListType::Set,
             Some("map") => ListType::Map(strings(props, "x-kubernetes-list-map-keys")),
             _ => ListType::Atomic,
         },
-        atomic: listed == Some("atomic") || props.str_at(&["x-kubernetes-map-type"]) == Some("atomic"),
-        preserve_unknown_fields: flag("x-kubernetes-preserve-unknown-fields"),
-        embedded_resource: flag("x-kubernetes-embedded-resource"),
-        validation: validation(props, type_name, nested),
+        atomic: listed == Some("atomic") || of_type("x-kubernetes-map-type") == Some("atomic"),
+        preserve_unknown_fields: extension("x-kubernetes-preserve-unknown-fields"),
+        embedded_resource: extension("x-kubernetes-embedded-resource"),
+        validation: (nested || keys.any(Keys::RESTRICTING)).then(|| validation(props, type_name)),
         ..Schema::of(shape)
     };
     Schema { plain: is_plain(&schema), ..schema }
@@ -104,38 +109,13 @@ fn shape(props: &Value, type_name: &str, nested: bool) -> Shape {
     }))
 }
 
-/// The members that only restrict values; none if there are none, so that plain nodes stay small.
-fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Validation>> {
-    const RESTRICTING: [&str; 20] = [
-        "allOf",
-        "anyOf",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "not",
-        "oneOf",
-        "pattern",
-        "required",
-        "uniqueItems",
-        "x-kubernetes-validations",
-    ];
-    if !nested && !RESTRICTING.iter().any(|key| props.get(key).is_some()) {
-        return None;
-    }
+/// The members that only restrict values; nodes that have none have no such part, so that they stay small.
+fn validation(props: &Value, type_name: &str) -> Box<Validation> {
     let number = |key: &str| props.get(key).and_then(Value::as_f64);
     let count = |key: &str| props.get(key).and_then(Value::as_i64);
     let flag = |key: &str| props.get(key).and_then(Value::as_bool).unwrap_or(false);
     let nodes = |key: &str| list(props, key).iter().map(|s| node(s, true)).collect();
-    Some(Box::new(Validation {
+    Box::new(Validation {
         type_name: type_name.into(),
         format: props.get("format").and_then(Value::as_shared_str).filter(|f| !f.is_empty()).cloned(),
         maximum: number("maximum"),
@@ -163,7 +143,7 @@ fn validation(props: &Value, type_name: &str, nested: bool) -> Option<Box<Valida
         not: props.get("not").filter(|n| n.as_object().is_some()).map(|n| Box::new(node(n, true))),
         rules: list(props, "x-kubernetes-validations").to_vec(),
         ..Validation::default()
-    }))
+    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::invariants::{flag, list, properties, schema, type_of};
-use super::{field_path, internal, parse};
+use super::{field_path, internal, keys::Keys, parse};
 use crate::Value;
 use crate::meta::{BadValue, FieldError};
 use crate::value::Path;
@@ -31,12 +31,16 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
 fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    standard(props, scope, at, errors);
-    if flag(props, "uniqueItems") {
+    let keys = Keys::of(props);
+    standard(props, keys, scope, at, errors);
+    if keys.any(Keys::RESTRICTING) && flag(props, "uniqueItems") {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         errors.push(FieldError::forbidden(at.field("uniqueItems"), detail));
     }
-    children(props, Scope { root: false, ..scope }, scope.root, at, errors);
+    children(props, keys, Scope { root: false, ..scope }, scope.root, at, errors);
+    if !keys.any(Keys::EXTENSION) {
+        return;
+    }
     if props.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         errors.push(FieldError::invalid(
             at.field("x-kubernetes-preserve-unknown-fields"),
@@ -55,7 +59,7 @@ fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>
     }
 }
 
-fn standard(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn standard(props: &Value, keys: Keys, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let type_name = type_of(props);
     if !type_name.is_empty() && !TYPES.contains(&type_name) {
         errors.push(FieldError::not_supported(at.field("type"), type_name, TYPES));
@@ -65,8 +69,10 @@ fn standard(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldEr
     {
         errors.push(FieldError::forbidden(at.field("default"), format!("must not be set {reason}")));
     }
-    for key in UNSUPPORTED.iter().filter(|key| props.get(key).is_some()) {
-        errors.push(FieldError::forbidden(at.field(key), format!("{key} is not supported")));
+    if keys.any(Keys::FOREIGN) {
+        for key in UNSUPPORTED.iter().filter(|key| props.get(key).is_some()) {
+            errors.push(FieldError::forbidden(at.field(key), format!("{key} is not supported")));
+        }
     }
     if type_name == "null" {
         errors.push(FieldError::forbidden(
@@ -83,7 +89,8 @@ fn standard(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldEr
     }
 }
 
-fn children(props: &Value, scope: Scope, root: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+fn children(props: &Value, keys: Keys, scope: Scope, root: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let embedded = root || (keys.any(Keys::EXTENSION) && flag(props, "x-kubernetes-embedded-resource"));
     if let Some(additional) = props.get("additionalProperties") {
         let path = at.field("additionalProperties");
         if properties(props).next().is_some() && *additional != Value::Bool(true) {
@@ -100,33 +107,40 @@ fn children(props: &Value, scope: Scope, root: bool, at: &Path<'_>, errors: &mut
     for (name, property) in properties(props) {
         let mut scope = scope;
         let top = match name {
+            _ if !embedded => None,
             "metadata" => Some("in top-level metadata"),
             "kind" => Some("in top-level kind"),
             "apiVersion" => Some("in top-level apiVersion"),
             _ => None,
         };
-        if top.is_some() && (root || flag(props, "x-kubernetes-embedded-resource")) {
+        if top.is_some() {
             scope.in_metadata = true;
             scope.no_defaults = if root { top } else { scope.no_defaults };
         }
         node(property, scope, &at.field("properties").key(name), errors);
     }
-    if let Some(not) = schema(props, "not") {
-        node(not, scope, &at.field("not"), errors);
-    }
-    for key in ["allOf", "oneOf", "anyOf"] {
-        for (i, branch) in list(props, key).iter().enumerate() {
-            node(branch, scope, &at.field(key).index(i), errors);
+    if keys.any(Keys::LOGIC) {
+        if let Some(not) = schema(props, "not") {
+            node(not, scope, &at.field("not"), errors);
+        }
+        for key in ["allOf", "oneOf", "anyOf"] {
+            for (i, branch) in list(props, key).iter().enumerate() {
+                node(branch, scope, &at.field(key).index(i), errors);
+            }
         }
     }
-    named(props, "definitions", scope, at, errors);
+    if keys.any(Keys::FOREIGN) {
+        named(props, "definitions", scope, at, errors);
+    }
     if let Some(items) = schema(props, "items") {
         node(items, scope, &at.field("items"), errors);
     }
     for (i, items) in list(props, "items").iter().enumerate() {
         node(items, scope, &at.field("items").index(i), errors);
     }
-    named(props, "dependencies", scope, at, errors);
+    if keys.any(Keys::FOREIGN) {
+        named(props, "dependencies", scope, at, errors);
+    }
 }
 
 fn named(props: &Value, key: &'static str, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {

@@ -316,8 +316,8 @@ impl Walk<'_> {
                 outcome.merge(self.ratcheted(values, value, old, &path.field(name)));
             }
         }
-        for field in &object.fields {
-            let Some(value) = members.get(&field.name) else { continue };
+        for (_, value, field) in object.join(members) {
+            let Some(field) = field else { continue };
             let old = old.and_then(|old| old.member(&field.name, &field.schema));
             outcome.merge(self.ratcheted(&field.schema, value, old, &path.field(&field.name)));
         }
