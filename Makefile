@@ -1,5 +1,7 @@
 # The commands of the README and of CONTRIBUTING.md.
-.PHONY: run test ci bench deps lint docs soak fuzz
+.PHONY: run test operator ci bench deps lint docs soak fuzz
+
+OPERATOR = integration-tests/operator/Cargo.toml
 
 # Builds and runs the server on this machine: data in ./data, a kubeconfig in it.
 run:
@@ -9,8 +11,12 @@ run:
 deps:
 	tools/install-test-deps
 
-test: deps
+test: deps operator
 	cargo test --workspace
+
+# A kube-rs controller at work against the server: a workspace of its own, in the same target folder.
+operator:
+	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(CURDIR)/target}" cargo test --manifest-path $(OPERATOR)
 
 # The long form of the storage tests: hundreds of kills under load.
 soak: deps
@@ -22,7 +28,10 @@ fuzz:
 
 lint:
 	cargo fmt --all --check
+	cargo fmt --manifest-path $(OPERATOR) --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(CURDIR)/target}" \
+		cargo clippy --manifest-path $(OPERATOR) --all-targets -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

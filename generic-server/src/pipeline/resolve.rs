@@ -176,16 +176,12 @@ mod tests {
             "GET /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp,x=y",
             "list g= v=v1 ns=a r=pods s= n=p Namespaced",
         );
-<<<<<<< HEAD
-        check("OPTIONS /api/v1/pods", " g= v=v1 ns= r=pods s= n= Cluster");
-=======
         check("GET /api/v1/watch/pods?fieldSelector=metadata.name%3Dp", "watch g= v=v1 ns= r=pods s= n= Cluster");
         check(
             "DELETE /api/v1/namespaces/a/pods?fieldSelector=metadata.name%3Dp",
             "deletecollection g= v=v1 ns=a r=pods s= n= Namespaced",
         );
-        check("OPTIONS /api/v1/pods", "options g= v=v1 ns= r=pods s= n= Cluster");
->>>>>>> 78baa60 (Watches of a resource in all namespaces have their deprecated path; a watch by name refuses another name)
+        check("OPTIONS /api/v1/pods", " g= v=v1 ns= r=pods s= n= Cluster");
         check("GET /api/v1/namespaces/a/services/s/proxy/x/y", "get g= v=v1 ns=a r=services s=proxy n=s Namespaced");
     }
 
