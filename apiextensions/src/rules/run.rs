@@ -116,7 +116,7 @@ impl Run {
         }
         // What was there before, and is let be, is told as a warning.
         let found = |error| FieldError { tolerated: !uses_old && (same || old == Some(new)), ..error };
-        let kind = kind_of(new);
+        let kind = new.type_name();
         let program = match &rule.compiled.rule {
             Ok(program) => program,
             Err(why) => {
@@ -198,19 +198,6 @@ impl Run {
         let text = text.trim();
         let fits = !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
         fits.then(|| text.to_owned())
-    }
-}
-
-/// The type of a value as errors show it in place of the value.
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Int(_) => "integer",
-        Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use machinery::schema::{ListType, Schema, Shape};
 use machinery::{Str, Value};
 
+use crate::syntax::is_reserved;
 use crate::types::Type;
 
 /// What requests may have at most, in bytes: what bounds all that a schema does not.
@@ -21,30 +22,6 @@ const MIN_DATE_TIME: u64 = 21;
 /// The largest serialised forms of formats, in bytes.
 const MAX_DURATION: u64 = 32;
 const MAX_DATE_TIME: u64 = 32;
-/// Names that no field can be selected by as they are.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// The shape of a value.
 #[derive(Clone, Debug)]
@@ -196,7 +173,7 @@ impl Decl {
     pub fn field(&self, name: &str) -> Option<&FieldDecl> {
         let DeclKind::Object(fields) = &self.kind else { return None };
         let find = |name: &str| fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &fields[i]);
-        find(name).or_else(|| if RESERVED.contains(&name) { find(&format!("__{name}__")) } else { None })
+        find(name).or_else(|| if is_reserved(name) { find(&format!("__{name}__")) } else { None })
     }
 
     /// What stands at the end of a path below: fields, `@items`, `@keys`, `@values`.
@@ -297,7 +274,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(Cow::Owned(format!("__{name}__")));
     }
     if !name.contains(['.', '-', '/']) && !name.contains("__") {

@@ -15,31 +15,6 @@ const MAX_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const EITHER: &str = "validations or auditAnnotations must contain at least one item";
 
-/// Words that are no names in CEL.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 pub(super) fn validating(_cx: &Cx<'_>, policy: &Field<'_>, errors: &mut Errors) {
     validating_policy(policy, false, errors);
 }
@@ -148,7 +123,7 @@ fn is_identifier(text: &str) -> bool {
     let is_letter = |b: u8| b == b'_' || b.is_ascii_alphabetic();
     text.bytes().next().is_some_and(is_letter)
         && text.bytes().all(|b| is_letter(b) || b.is_ascii_digit())
-        && !RESERVED.contains(&text)
+        && !cel::syntax::is_reserved(text)
 }
 
 fn is_specified(expression: &Field<'_>, errors: &mut Errors) {

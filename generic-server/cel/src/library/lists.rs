@@ -97,7 +97,8 @@ fn general(library: &mut Library) {
     });
 }
 
-fn items(list: &Value) -> Result<Vec<Value>> {
+/// The items of a list.
+pub(super) fn items(list: &Value) -> Result<Vec<Value>> {
     list.items().ok_or_else(Error::no_overload)?.collect()
 }
 

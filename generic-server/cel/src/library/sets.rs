@@ -1,8 +1,9 @@
 //! Lists as sets (cel-go's sets library).
 
+use super::lists::items;
 use super::{Library, args};
 use crate::types::Type;
-use crate::value::{Error, Result, Value};
+use crate::value::{Result, Value};
 
 const T: Type = Type::Param("T");
 
@@ -28,10 +29,6 @@ pub(super) fn add(library: &mut Library) {
             Ok(Value::Bool(x.iter().any(|x| y.iter().any(|y| x.equals(y)))))
         })
     });
-}
-
-fn items(list: &Value) -> Result<Vec<Value>> {
-    list.items().ok_or_else(Error::no_overload)?.collect()
 }
 
 fn covers(all: &Value, some: &Value) -> Result<bool> {

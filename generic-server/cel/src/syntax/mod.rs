@@ -8,3 +8,4 @@ mod token;
 
 pub use parse::{Parsed, parse};
 pub use source::{Issue, Issues, Offset};
+pub use token::is_reserved;

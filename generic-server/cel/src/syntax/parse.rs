@@ -4,7 +4,7 @@ use machinery::Str;
 
 use super::ast::{Call, Entry, Expr, Item, Kind, Literal, Member, Select, Struct, operator};
 use super::source::{Issue, Issues, Offset};
-use super::token::{Token, TokenKind, tokens, unescape};
+use super::token::{Token, TokenKind, is_reserved, tokens, unescape};
 
 /// Code points that an expression may have.
 const LONGEST: usize = 100_000;
@@ -13,26 +13,6 @@ const DEEPEST: usize = 250;
 /// What an operand may begin with, as syntax errors tell it.
 const OPERAND: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
-/// Names that no variable can have.
-const RESERVED: [&str; 15] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-];
-const RESERVED_TOO: [&str; 2] = ["void", "while"];
-
 /// A tree, and how many nodes have been numbered in it.
 #[derive(Clone, Debug)]
 pub struct Parsed {
@@ -420,7 +400,7 @@ impl Parser {
             let open = self.advance().at;
             return self.structure(open, name.into());
         }
-        if RESERVED.contains(&token.text.as_str()) || RESERVED_TOO.contains(&token.text.as_str()) {
+        if is_reserved(&token.text) {
             self.complain(at, format!("reserved identifier: {}", token.text));
         }
         let name: Str = if leading_dot { format!(".{}", token.text).into() } else { token.text };

@@ -35,6 +35,36 @@ const SYMBOLS: [&str; 24] = [
     "/", "%",
 ];
 
+/// Words that no variable can have for a name.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Whether a word is no name in expressions.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
 /// The tokens, the last one `End`; what is none is noted and left out.
 pub(super) fn tokens(text: &str, issues: &mut Vec<Issue>) -> Vec<Token> {
     let mut lexer = Lexer { chars: text.chars().collect(), at: 0 };
