@@ -67,6 +67,8 @@ pub enum DeclKind {
     Map(Arc<Decl>),
     /// An object whose fields are known, sorted by name.
     Object(Vec<FieldDecl>),
+    /// Of no document: what an expression of this type gives.
+    Made(Type),
 }
 
 /// A field of an object.
@@ -93,6 +95,54 @@ impl Decl {
     /// Text.
     pub fn string() -> Decl {
         Decl::new(DeclKind::String, MIN_STRING, MAX_REQUEST - 2)
+    }
+
+    /// What is known of the values of an expression of this type, where others use them.
+    pub fn of_type(of: &Type) -> Decl {
+        match of {
+            Type::Bool => Decl::new(DeclKind::Bool, MIN_BOOL, 0),
+            Type::Int => Decl::new(DeclKind::Int, MIN_NUMBER, 0),
+            Type::Double => Decl::new(DeclKind::Double, MIN_NUMBER, 0),
+            Type::String => Decl::string(),
+            Type::Bytes => Decl::new(DeclKind::Bytes, MIN_STRING, MAX_REQUEST - 2),
+            Type::Duration => Decl::new(DeclKind::Duration, MIN_DURATION, MAX_DURATION),
+            Type::Timestamp => Decl::timestamp(),
+            Type::Null | Type::Uint => Decl::new(DeclKind::Made(of.clone()), MIN_NUMBER, 0),
+            Type::List(item) => Decl::list_of(Decl::of_type(item)),
+            Type::Map(entry) => {
+                let made =
+                    Type::map(Arc::new(Decl::of_type(&entry.0)).to_type(), Arc::new(Decl::of_type(&entry.1)).to_type());
+                Decl::new(DeclKind::Made(made), MIN_CONTAINER, MAX_REQUEST)
+            }
+            _ => Decl::dynamic(),
+        }
+    }
+
+    /// A point in time.
+    pub fn timestamp() -> Decl {
+        Decl::new(DeclKind::DateTime, MIN_DATE_TIME, MAX_DATE_TIME)
+    }
+
+    /// An integer.
+    pub fn int() -> Decl {
+        Decl::of_type(&Type::Int)
+    }
+
+    /// A boolean.
+    pub fn bool() -> Decl {
+        Decl::of_type(&Type::Bool)
+    }
+
+    /// A list of any length.
+    pub fn list_of(items: Decl) -> Decl {
+        let most = (MAX_REQUEST - 2) / (items.min_size + 1);
+        Decl::new(DeclKind::List(Arc::new(items)), MIN_CONTAINER, most)
+    }
+
+    /// An object of any size whose keys are data.
+    pub fn map_of(values: Decl) -> Decl {
+        let most = (MAX_REQUEST - 2) / (values.min_size + 6);
+        Decl::new(DeclKind::Map(Arc::new(values)), MIN_CONTAINER, most)
     }
 
     /// An object with these fields.
@@ -166,6 +216,7 @@ impl Decl {
             DeclKind::List(items) => Type::list(items.to_type()),
             DeclKind::Map(values) => Type::map(Type::String, values.to_type()),
             DeclKind::Object(_) => Type::Object(self.clone()),
+            DeclKind::Made(of) => of.clone(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::check::{self, Reference};
 use crate::cost::{self, Cost};
 use crate::decl::Decl;
 use crate::eval::Plan;
-use crate::library::Function;
+use crate::library::{self, Function};
 use crate::syntax::{self, Issues};
 use crate::types::Type;
 use crate::value::Value;
@@ -65,6 +65,13 @@ impl Env {
         self
     }
 
+    /// With the functions that help to write JSON patches.
+    #[must_use]
+    pub fn with_patch_functions(mut self) -> Self {
+        self.functions.extend(library::json_patch::functions());
+        self
+    }
+
     pub(crate) fn variable(&self, name: &str) -> Option<(usize, &Type)> {
         let place = self.variables.iter().rposition(|v| v.name == name)?;
         Some((place, &self.variables[place].of))
@@ -83,8 +90,9 @@ impl Env {
         self.structs.as_deref()
     }
 
+    /// A function that all expressions have, or these.
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
-        self.functions.iter().find(|(n, _)| *n == name).map(|(_, f)| *f)
+        library::function(name).or_else(|| self.functions.iter().find(|(n, _)| *n == name).map(|(_, f)| *f))
     }
 
     /// Compiles an expression.

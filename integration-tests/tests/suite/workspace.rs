@@ -17,12 +17,13 @@ fn crates_depend_only_downwards() {
         ("cel", &["machinery"]),
         ("storage", &["machinery"]),
         ("generic-server", &["machinery", "storage", "cel"]),
-        ("kube-core", &["machinery", "storage", "cel", "generic-server"]),
+        ("policies", &["machinery", "storage", "cel", "generic-server"]),
+        ("kube-core", &["machinery", "storage", "cel", "generic-server", "policies"]),
         ("apiextensions", &["machinery", "storage", "cel", "generic-server"]),
         ("aggregator", &["machinery", "storage", "cel", "generic-server"]),
         (
             "kube-apiserver",
-            &["machinery", "storage", "cel", "generic-server", "kube-core", "apiextensions", "aggregator"],
+            &["machinery", "storage", "cel", "generic-server", "policies", "kube-core", "apiextensions", "aggregator"],
         ),
         ("integration-tests", &[]),
     ]);

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use machinery::meta::{FieldError, names};
+use policies::{Compiler, Wanted};
 
+use super::expressions::expression_as;
 use crate::validation::{Errors, Field};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -111,8 +113,9 @@ pub(super) fn match_resources(matches: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-/// Conditions in CEL, each with a name of its own.
-pub(super) fn match_conditions(conditions: &Field<'_>, errors: &mut Errors) {
+/// Conditions in CEL, each with a name of its own. `params`: they can name parameters.
+pub(super) fn match_conditions(conditions: &Field<'_>, params: bool, errors: &mut Errors) {
+    let mut compiler = Compiler::new(params, false);
     if conditions.len() > MAX_CONDITIONS {
         errors.push(FieldError::too_many(conditions, conditions.len(), MAX_CONDITIONS));
     }
@@ -120,8 +123,11 @@ pub(super) fn match_conditions(conditions: &Field<'_>, errors: &mut Errors) {
     for (i, item) in conditions.items().iter().enumerate() {
         let condition = conditions.index(i);
         let (expression, name) = (condition.at("expression"), condition.at("name"));
-        if expression.text().trim().is_empty() {
+        let text = expression.text().trim();
+        if text.is_empty() {
             expression.required("", errors);
+        } else {
+            expression_as(&expression, text, compiler.compile(text, Wanted::Condition), errors);
         }
         if name.is_given(errors) {
             name.check(names::qualified_name, errors);

@@ -1,5 +1,6 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
+mod expressions;
 mod matching;
 mod policies;
 mod printers;

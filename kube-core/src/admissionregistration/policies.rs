@@ -1,11 +1,15 @@
-//! What is wrong with admission policies and their bindings. Expressions must be there; what they say is not looked at here.
+//! What is wrong with admission policies and their bindings.
 
 use std::collections::HashSet;
 
 use generic_server::resource::WriteContext;
 use machinery::meta::{names, validation::validate_conditions};
+use policies::{Compiler, Wanted};
 
-use super::matching::{FAILURE_POLICIES, match_conditions, match_resources};
+use super::{
+    expressions::{expression, expression_as, variable},
+    matching::{FAILURE_POLICIES, match_conditions, match_resources},
+};
 use crate::validation::{Errors, Field};
 
 type Cx<'a> = WriteContext<'a>;
@@ -30,29 +34,35 @@ fn keeps_conditions(new: &Field<'_>, old: &Field<'_>) -> bool {
 
 fn validating_policy(policy: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
     let (metadata, spec) = (policy.at("metadata"), policy.at("spec"));
-    policy_spec(&spec, any_conditions, errors);
+    let compiler = &mut policy_spec(&spec, any_conditions, |_, _| {}, errors);
     let (validations, annotations) = (spec.at("validations"), spec.at("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         validations.required(EITHER, errors);
         annotations.required(EITHER, errors);
         return;
     }
-    validations.each(|item| validation(&item, errors));
+    validations.each(|item| validation(&item, compiler, errors));
     if annotations.len() > MAX_ANNOTATIONS {
         annotations.invalid(format!("must not have more than {MAX_ANNOTATIONS} auditAnnotations"), errors);
     }
     let mut seen = HashSet::new();
     for (i, item) in annotations.items().iter().enumerate() {
         let annotation = annotations.index(i);
-        audit_annotation(&annotation, metadata.at("name").text(), errors);
+        audit_annotation(&annotation, metadata.at("name").text(), compiler, errors);
         if !seen.insert(item.str_at(&["key"]).unwrap_or_default()) {
             annotation.at("key").duplicate(errors);
         }
     }
 }
 
-/// What both kinds of policies have.
-fn policy_spec(spec: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
+/// What both kinds of policies have. `operations`: what else is asked of the rules. Answers what compiles the expressions
+/// that come after the variables.
+fn policy_spec(
+    spec: &Field<'_>,
+    any_conditions: bool,
+    operations: impl Fn(&Field<'_>, &mut Errors),
+    errors: &mut Errors,
+) -> Compiler {
     let failure = spec.at("failurePolicy");
     if failure.is_set() {
         failure.one_of(FAILURE_POLICIES, errors);
@@ -67,13 +77,17 @@ fn policy_spec(spec: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
     if matches.is_set() {
         match_resources(&matches, errors);
         matches.at("resourceRules").is_given(errors);
+        operations(&matches.at("resourceRules"), errors);
     } else {
         matches.required("", errors);
     }
     if !any_conditions {
-        match_conditions(&spec.at("matchConditions"), errors);
+        match_conditions(&spec.at("matchConditions"), kind.is_set(), errors);
     }
-    spec.at("variables").each(|item| variable(&item, errors));
+    let variables = spec.at("variables");
+    let mut compiler = Compiler::new(kind.is_set(), !variables.is_empty());
+    variables.each(|item| variable(&item, &mut compiler, errors));
+    compiler
 }
 
 fn param_kind(param: &Field<'_>, errors: &mut Errors) {
@@ -109,35 +123,14 @@ fn param_kind(param: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-fn variable(variable: &Field<'_>, errors: &mut Errors) {
-    let (name, expression) = (variable.at("name"), variable.at("expression"));
-    if name.text().trim().is_empty() {
-        name.required("name is not specified", errors);
-    } else if !is_identifier(name.text()) {
-        name.invalid("must be a valid CEL identifier", errors);
-    }
-    is_specified(&expression, errors);
-}
-
-fn is_identifier(text: &str) -> bool {
-    let is_letter = |b: u8| b == b'_' || b.is_ascii_alphabetic();
-    text.bytes().next().is_some_and(is_letter)
-        && text.bytes().all(|b| is_letter(b) || b.is_ascii_digit())
-        && !cel::syntax::is_reserved(text)
-}
-
-fn is_specified(expression: &Field<'_>, errors: &mut Errors) {
-    if expression.text().trim().is_empty() {
-        expression.required("expression is not specified", errors);
-    }
-}
-
-fn validation(validation: &Field<'_>, errors: &mut Errors) {
-    is_specified(&validation.at("expression"), errors);
+fn validation(validation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) {
+    expression(&validation.at("expression"), Wanted::Condition, compiler, errors);
     let (computed, message) = (validation.at("messageExpression"), validation.at("message"));
     let blank = |field: &Field<'_>| !field.is_empty() && field.text().trim().is_empty();
     if blank(&computed) {
         computed.invalid("must be non-empty if specified", errors);
+    } else if !computed.is_empty() {
+        expression(&computed, Wanted::Message, compiler, errors);
     }
     if blank(&message) {
         message.invalid("must be non-empty if specified", errors);
@@ -150,18 +143,20 @@ fn validation(validation: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-fn audit_annotation(annotation: &Field<'_>, policy: &str, errors: &mut Errors) {
-    let (key, expression) = (annotation.at("key"), annotation.at("valueExpression"));
+fn audit_annotation(annotation: &Field<'_>, policy: &str, compiler: &mut Compiler, errors: &mut Errors) {
+    let (key, value) = (annotation.at("key"), annotation.at("valueExpression"));
     // In the audit log the key stands behind the policy's name.
     let full = format!("{policy}/{}", key.text());
     for message in names::qualified_name(&full) {
         key.invalid_as(full.as_str(), message, errors);
     }
-    let length = expression.text().trim().len();
-    if length == 0 {
-        expression.required("valueExpression is not specified", errors);
-    } else if length > MAX_ANNOTATION_EXPRESSION {
-        expression.required(format!("must not exceed {MAX_ANNOTATION_EXPRESSION} bytes in length"), errors);
+    let text = value.text().trim();
+    if text.is_empty() {
+        value.required("valueExpression is not specified", errors);
+    } else if text.len() > MAX_ANNOTATION_EXPRESSION {
+        value.required(format!("must not exceed {MAX_ANNOTATION_EXPRESSION} bytes in length"), errors);
+    } else {
+        expression_as(&value, value.text(), compiler.compile(text, Wanted::Annotation), errors);
     }
 }
 
@@ -189,31 +184,42 @@ pub(super) fn mutating_update(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, er
 
 fn mutating_policy(policy: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
     let spec = policy.at("spec");
-    policy_spec(&spec, any_conditions, errors);
+    let compiler = &mut policy_spec(&spec, any_conditions, mutable_operations, errors);
     let mutations = spec.at("mutations");
     if mutations.is_empty() {
         mutations.required("mutations must contain at least one item", errors);
     }
-    mutations.each(|item| mutation(&item, errors));
+    mutations.each(|item| mutation(&item, compiler, errors));
     spec.at("reinvocationPolicy").required_one_of(&["IfNeeded", "Never"], errors);
 }
 
-/// Types of patches, with the member that holds each.
-const PATCHES: &[(&str, &str)] = &[("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")];
+/// What is deleted cannot be changed.
+fn mutable_operations(rules: &Field<'_>, errors: &mut Errors) {
+    let path = rules.at("operations");
+    rules.each(|rule| {
+        for operation in rule.at("operations").items() {
+            path.with(operation).one_of(&["*", "CONNECT", "CREATE", "UPDATE"], errors);
+        }
+    });
+}
 
-fn mutation(mutation: &Field<'_>, errors: &mut Errors) {
+/// Types of patches, with the member that holds each.
+const PATCHES: &[(&str, &str, Wanted)] =
+    &[("ApplyConfiguration", "applyConfiguration", Wanted::Apply), ("JSONPatch", "jsonPatch", Wanted::JsonPatch)];
+
+fn mutation(mutation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) {
     let kind = mutation.at("patchType");
-    let Some((name, member)) = PATCHES.iter().find(|(name, _)| *name == kind.text()) else {
+    let Some((name, member, wanted)) = PATCHES.iter().find(|(name, ..)| *name == kind.text()) else {
         kind.required_one_of(&["ApplyConfiguration", "JSONPatch"], errors);
         return;
     };
     let patch = mutation.at(member);
     if patch.is_set() {
-        is_specified(&patch.at("expression"), errors);
+        expression(&patch.at("expression"), *wanted, compiler, errors);
     } else {
         patch.required(format!("must be specified when patchType is {name}"), errors);
     }
-    for (_, other) in PATCHES.iter().filter(|(_, other)| other != member) {
+    for (_, other, _) in PATCHES.iter().filter(|(_, other, _)| other != member) {
         if mutation.at(other).is_set() {
             let detail = format!("must not be specified when patchType is {name}");
             mutation.at(other).invalid_as(format!("{{{other}}}"), detail, errors);
@@ -275,19 +281,4 @@ fn param_ref(param: &Field<'_>, errors: &mut Errors) {
         param.required("one of name or selector must be specified", errors);
     }
     param.at("parameterNotFoundAction").required_one_of(&["Deny", "Allow"], errors);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn identifiers_are_those_of_cel() {
-        for name in ["a", "_", "a1_B"] {
-            assert!(is_identifier(name), "{name}");
-        }
-        for name in ["", "1x", "a-b", "in", "namespace", "ä"] {
-            assert!(!is_identifier(name), "{name}");
-        }
-    }
 }

@@ -117,7 +117,7 @@ fn check_hook(hook: &Field<'_>, lenience: Lenience, errors: &mut Errors) {
     let client = hook.at("clientConfig");
     errors.extend(validate_client_config(client.value(), client.path()));
     if !lenience.any_conditions {
-        match_conditions(&hook.at("matchConditions"), errors);
+        match_conditions(&hook.at("matchConditions"), false, errors);
     }
 }
 

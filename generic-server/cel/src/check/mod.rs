@@ -6,7 +6,7 @@ mod unify;
 use machinery::Str;
 
 use crate::env::Env;
-use crate::library::{self, Overload};
+use crate::library::Overload;
 use crate::syntax::ast::{Call, Entry, Expr, Fold, Item, Kind, Literal, Select, Struct, operator};
 use crate::syntax::{Issue, Issues, Offset, Parsed};
 use crate::types::Type;
@@ -223,7 +223,7 @@ impl Checker<'_> {
             && let Some(qualifier) = Self::qualified(target)
         {
             let name = format!("{}.{}", qualifier.trim_start_matches('.'), call.function);
-            if library::function(&name).is_some() {
+            if self.env.function(&name).is_some() {
                 call.function = name.into();
                 call.target = None;
             }
@@ -245,7 +245,7 @@ impl Checker<'_> {
             return self.conditional(at, &args);
         }
         let name = call.function.strip_prefix('.').unwrap_or(&call.function);
-        let Some(function) = library::function(name).or_else(|| self.env.function(name)) else {
+        let Some(function) = self.env.function(name) else {
             let name = name.to_owned();
             return self.undeclared(at, &name);
         };

@@ -19,6 +19,16 @@ use plan::{Calling, Folding, Matching};
 pub trait Variables {
     /// The value of the variable of this place.
     fn value(&self, place: usize) -> Result;
+
+    /// A member of the variable of this place, where that is to be had without the rest of it. `None`: look at the value.
+    fn member(&self, _place: usize, _name: &str) -> Option<Result> {
+        None
+    }
+
+    /// Whether the variable of this place has a member. `None`: look at the value.
+    fn has_member(&self, _place: usize, _name: &str) -> Option<bool> {
+        None
+    }
 }
 
 impl Variables for [Value] {
@@ -30,14 +40,31 @@ impl Variables for [Value] {
 impl Program {
     /// Evaluates, and says what it cost. It ends with an error as soon as it has cost more than `limit`.
     pub fn evaluate(&self, variables: &(impl Variables + ?Sized), limit: u64) -> (Result, u64) {
-        let mut machine = Machine { variables: &|place| variables.value(place), locals: Vec::new(), spent: 0, limit };
+        let mut machine = Machine { variables: &Given(variables), locals: Vec::new(), spent: 0, limit };
         let result = machine.run(&self.plan);
         (result, machine.spent)
     }
 }
 
+/// Variables of any kind as one that has a size.
+struct Given<'a, V: ?Sized>(&'a V);
+
+impl<V: Variables + ?Sized> Variables for Given<'_, V> {
+    fn value(&self, place: usize) -> Result {
+        self.0.value(place)
+    }
+
+    fn member(&self, place: usize, name: &str) -> Option<Result> {
+        self.0.member(place, name)
+    }
+
+    fn has_member(&self, place: usize, name: &str) -> Option<bool> {
+        self.0.has_member(place, name)
+    }
+}
+
 struct Machine<'a> {
-    variables: &'a dyn Fn(usize) -> Result,
+    variables: &'a dyn Variables,
     /// The variables of the macros that are under way, the innermost last. An accumulator can be an error that a later step
     /// makes good.
     locals: Vec<Result>,
@@ -56,18 +83,14 @@ impl Machine<'_> {
             Plan::Constant(value) => Ok(value.clone()),
             Plan::Variable(place) => {
                 self.charge(1)?;
-                (self.variables)(*place)
+                self.variables.value(*place)
             }
             Plan::Local(place) => {
                 self.charge(1)?;
                 self.locals[*place].clone()
             }
-            Plan::Select(of, field) => {
-                let of = self.run(of)?;
-                self.charge(1)?;
-                select(&of, field)
-            }
-            Plan::Has(of, field) => has(&self.run(of)?, field),
+            Plan::Select(of, field) => self.select(of, field),
+            Plan::Has(of, field) => self.has(of, field),
             Plan::OptSelect(of, field) => {
                 let of = self.run(of)?;
                 self.charge(1)?;
@@ -100,6 +123,28 @@ impl Machine<'_> {
                 result
             }
         }
+    }
+
+    fn select(&mut self, of: &Plan, field: &Str) -> Result {
+        if let Plan::Variable(place) = of
+            && let Some(member) = self.variables.member(*place, field)
+        {
+            self.charge(2)?;
+            return member;
+        }
+        let of = self.run(of)?;
+        self.charge(1)?;
+        select(&of, field)
+    }
+
+    fn has(&mut self, of: &Plan, field: &Str) -> Result {
+        if let Plan::Variable(place) = of
+            && let Some(has) = self.variables.has_member(*place, field)
+        {
+            self.charge(1)?;
+            return Ok(Value::Bool(has));
+        }
+        has(&self.run(of)?, field)
     }
 
     /// `&&` and `||`: a side that decides makes the other side's error none.

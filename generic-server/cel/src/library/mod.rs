@@ -3,6 +3,7 @@
 pub(crate) mod authorizer;
 pub(crate) mod format_string;
 mod formats;
+pub(crate) mod json_patch;
 mod lists;
 mod network;
 pub(crate) mod optional;
