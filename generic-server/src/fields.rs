@@ -117,7 +117,7 @@ fn with_write<T>(
         subresource,
         kind: &kind,
         now: &now,
-        reset: &row.strategy.reset_fields(subresource),
+        reset: &row.strategy.reset_fields(&row.version, subresource),
         versions: siblings,
     })
 }

@@ -378,7 +378,7 @@ impl Strategy for Kind {
         errors.into_vec()
     }
 
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
+    fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         if let Some((_, members)) = self.rules.resets.iter().find(|(name, _)| *name == subresource) {
             return ResetFields::exclude(members);
         }

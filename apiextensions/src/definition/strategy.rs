@@ -95,7 +95,7 @@ impl Strategy for DefinitionStrategy {
         Some(&["spec"])
     }
 
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
+    fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         match subresource {
             "status" => ResetFields::exclude(&[&["metadata"], &["spec"]]),
             _ => ResetFields::exclude(&[&["status"]]),

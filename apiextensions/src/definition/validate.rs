@@ -15,6 +15,7 @@ use machinery::{
         field_error::{BadValue, FieldError},
         names, validation,
     },
+    schema::structural,
     value::Path,
 };
 
@@ -51,7 +52,7 @@ pub(super) fn create(definition: &Value) -> Vec<FieldError> {
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
     let rules = Rules {
         known_review_version: conversion::knows_a_review_version(old),
-        any_ca_bundle: conversion::has_bad_ca_bundle(old),
+        any_ca_bundle: !is_true(old, ESTABLISHED) || conversion::has_bad_ca_bundle(old),
         old: Some(old),
     };
     let mut errors = spec(new, &rules);
@@ -102,6 +103,12 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
                 errors.push(FieldError::required(versions.index(i).field("schema").field("openAPIV3Schema"), ""));
             }
         }
+    }
+    if preserves_all(definition)
+        && Definition(definition).versions().filter_map(Version::schema).any(structural::has_default)
+    {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(FieldError::invalid(at.field("preserveUnknownFields"), true, why));
     }
     let kept = |version: Version<'_>| rules.keeps_schema(version);
     let mut seen: Vec<_> = Vec::new();
@@ -213,11 +220,18 @@ fn well_formed(names: &Names, at: &Path<'_>) -> Vec<FieldError> {
     errors
 }
 
+/// Whether unknown fields are kept whatever the schemas say: so it was in v1beta1.
+fn preserves_all(definition: &Value) -> bool {
+    definition.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
+}
+
 fn preserves_unknown(new: &Value, old: Option<&Value>) -> Option<FieldError> {
-    let flag = |d: &Value| d.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
-    if !flag(new) || old.is_some_and(flag) {
+    if !preserves_all(new) || old.is_some_and(preserves_all) {
         return None;
     }
     let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
     Some(FieldError::invalid("spec.preserveUnknownFields", true, why))
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,6 @@ impl Conversion for Rename {
         let (version, schema) = &self.stored;
         if rename(&mut object, version) {
             schema::prune(schema, &mut object);
-            schema::apply_defaults(schema, &mut object);
         }
         object
     }

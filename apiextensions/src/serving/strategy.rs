@@ -308,9 +308,9 @@ impl Strategy for CustomStrategy {
         self.versions.iter().any(|r| r.has_status)
     }
 
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
+    fn reset_fields(&self, version: &str, subresource: &str) -> ResetFields {
         match subresource {
-            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "" if self.rules(version).is_some_and(|r| r.has_status) => ResetFields::exclude(&[&["status"]]),
             "status" => ResetFields::exclude(&[&["metadata"], &["spec"]]),
             _ => ResetFields::None,
         }

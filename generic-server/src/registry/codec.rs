@@ -112,6 +112,32 @@ impl StoredForm {
         encode_after(self.head_of(object), object, false)
     }
 
+    /// Encodes a custom resource that came from another version. It has the defaults of that version, not those of its
+    /// own, and is stored so: whoever reads it finds them in the schema of then. The order of its first members tells
+    /// [`StoredForm::is_own`] of it. Answers the bytes, and what they are to readers.
+    pub fn encode_bare(&self, object: Value) -> Result<(Bytes, Value), DecodeError> {
+        let mut read = object.clone();
+        if let Some(custom) = &self.custom {
+            custom.bring_up_to_date(&mut read)?;
+        }
+        if read == object {
+            return Ok((self.encode(&object), object));
+        }
+        let mut bare = object;
+        bare.remove_at(&["metadata", "resourceVersion"]);
+        Ok((json::encode(&bare).into(), read))
+    }
+
+    /// Whether stored bytes hold the same object as others do, however they are written.
+    pub fn same(&self, stored: &[u8], other: &[u8]) -> bool {
+        let read = |bytes: &[u8]| {
+            let mut object = json::decode(bytes).ok()?;
+            object.remove_at(&["metadata", "resourceVersion"]);
+            Some(object)
+        };
+        stored == other || read(stored).is_some_and(|stored| Some(stored) == read(other))
+    }
+
     /// Splices the revision into stored bytes.
     pub fn with_revision(&self, stored: &Bytes, revision: Revision) -> Result<Bytes, DecodeError> {
         Ok(self.read(stored, revision)?.bytes)

@@ -139,16 +139,15 @@ impl Registry {
         };
         self.admission.validate(&attributes, &object, write.warnings).await?;
         let key = self.key(write.namespace, &name);
-        let mut object = if self.row.built_in { object } else { self.in_stored_version(write.row, object).await? };
         if self.row.built_in && !write.options.dry_run {
             schema::settle(&self.row.schema, &mut object);
         }
-        let stored = self.form.encode(&object);
+        let (stored, object) = self.to_be_stored(write.row, object).await?;
         if write.options.dry_run {
             if self.cache().latest().get(&key).is_some() {
                 return Err(self.exists(&key, &name).await);
             }
-            return Ok(Written { bytes: stored, created: true });
+            return Ok(Written { bytes: self.form.encode(&object), created: true });
         }
         let then = self.encode_sequel(held.sequel(&object).await, object).await;
         held.writing();

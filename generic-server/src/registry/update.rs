@@ -1,6 +1,7 @@
 //! Changing an object: read, change, check, compare-and-swap, and again if somebody else was faster.
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use machinery::{
     Value,
     meta::{Meta, field_error::FieldError, gvk::GroupKind, status::Status, validation},
@@ -163,15 +164,16 @@ impl Registry {
         self.prepare(write, &mut new, old);
         let verb = if change.replaces() { Verb::Update } else { Verb::Patch };
         self.validate(write, verb, name, (&new, old)).await?;
-        let mut new = if self.row.built_in { new } else { self.in_stored_version(write.row, new).await? };
         if self.row.built_in && !write.options.dry_run {
             schema::settle(&self.row.schema, &mut new);
         }
+        let (stored, new) = self.to_be_stored(write.row, new).await?;
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
-            return self.finish(write, key, name, &new, current).await;
+            return self.finish(write, key, name, &stored, current).await;
         }
-        let stored = self.form.encode(&new);
-        if write.options.dry_run || (self.same_as_stored(&new, current, &stored) && !self.is_stale(key, name).await?) {
+        let spared = write.options.dry_run
+            || self.same_as_stored(&new, current, &stored) && self.is_stored(key, name, current, &stored).await?;
+        if spared {
             let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
             return Ok(Ok(Written { bytes, created: false }));
         }
@@ -329,11 +331,10 @@ impl Registry {
         write: &Write<'_>,
         key: &str,
         name: &str,
-        new: &Value,
+        stored: &Bytes,
         current: &Current,
     ) -> Result<Result<Written, Option<KeyValue>>, Status> {
-        let stored = self.form.encode(new);
-        let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
+        let bytes = self.form.with_revision(stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
         if write.options.dry_run {
             return Ok(Ok(Written { bytes, created: false }));
         }
@@ -347,13 +348,22 @@ impl Registry {
         }
     }
 
-    /// Whether the object must be written though it stays the same: an old key encrypts it.
-    async fn is_stale(&self, key: &str, name: &str) -> Result<bool, Status> {
-        self.store.is_stale(key).await.map_err(|error| self.store_error(error, "update", name))
+    /// Whether the store holds the object as it would be written. An old key may encrypt it; custom resources may have been
+    /// written through another version, or in an older schema, and differ from what readers see.
+    async fn is_stored(&self, key: &str, name: &str, current: &Current, stored: &Bytes) -> Result<bool, Status> {
+        let failed = |error| self.store_error(error, "update", name);
+        if !self.row.built_in {
+            let found = self.store.get(key).await.map_err(failed)?.0;
+            let found = found.filter(|found| found.mod_revision == current.revision);
+            if !found.is_some_and(|found| self.form.same(&found.value, stored)) {
+                return Ok(false);
+            }
+        }
+        Ok(!self.store.is_stale(key).await.map_err(failed)?)
     }
 
-    /// A write that changes nothing keeps the resourceVersion.
-    fn same_as_stored(&self, new: &Value, current: &Current, stored: &bytes::Bytes) -> bool {
+    /// A write that changes nothing for readers keeps the resourceVersion.
+    fn same_as_stored(&self, new: &Value, current: &Current, stored: &Bytes) -> bool {
         metadata::unchanged(new, &current.value) || self.form.encode(&current.value) == *stored
     }
 }

@@ -173,6 +173,16 @@ impl Registry {
         }
     }
 
+    /// What the store is to hold of an object that was judged, and what that is to readers. Built-in objects are judged in
+    /// the version that they are stored in.
+    pub(super) async fn to_be_stored(&self, row: &Resource, object: Value) -> Result<(Bytes, Value), Status> {
+        if self.row.built_in || row.version == self.row.version {
+            return Ok((self.form.encode(&object), object));
+        }
+        let object = self.in_stored_version(row, object).await?;
+        self.form.encode_bare(object).map_err(|e| Status::internal_error(e.0))
+    }
+
     async fn convert(&self, converter: &Converter, api_version: &str, object: Value) -> Result<Value, Status> {
         if object.str_at(&["apiVersion"]) == Some(api_version) {
             return Ok(object);

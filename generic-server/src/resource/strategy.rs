@@ -138,8 +138,9 @@ pub trait Strategy: Send + Sync {
         None
     }
 
-    /// Fields that a write through the resource or a subresource does not set, and so nobody comes to own through it.
-    fn reset_fields(&self, subresource: &str) -> ResetFields {
+    /// Fields that a write through the resource or a subresource, in this version, does not set, and so nobody comes to own
+    /// through it.
+    fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         match subresource {
             "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
             "status" => ResetFields::exclude(&[&["spec"]]),

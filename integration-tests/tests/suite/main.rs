@@ -3,6 +3,7 @@
 mod aggregation;
 mod bad_input;
 mod conversion;
+mod crd_versions;
 mod crds;
 mod disk;
 mod durability;

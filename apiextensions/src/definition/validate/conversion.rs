@@ -6,7 +6,7 @@ use machinery::{
     value::Path,
 };
 
-use super::{Rules, one_of};
+use super::{Rules, one_of, preserves_all};
 
 /// The versions of ConversionReview that this server sends.
 const KNOWN: [&str; 2] = ["v1", "v1beta1"];
@@ -47,8 +47,12 @@ pub(super) fn errors(definition: &Value, rules: &Rules<'_>, at: &Path<'_>) -> Ve
         return Vec::new();
     };
     let strategy = conversion.str_at(&["strategy"]);
-    let mut errors: Vec<FieldError> =
-        one_of(strategy, &["None", "Webhook"], &at.field("strategy")).into_iter().collect();
+    let mut errors = Vec::new();
+    if preserves_all(definition) && strategy != Some("None") {
+        let why = "must be None if spec.preserveUnknownFields is true";
+        errors.push(FieldError::invalid(at.field("strategy"), strategy.unwrap_or_default(), why));
+    }
+    errors.extend(one_of(strategy, &["None", "Webhook"], &at.field("strategy")));
     let config_at = at.field("webhookClientConfig");
     let versions_at = at.field("conversionReviewVersions");
     let config = webhook(definition).and_then(|w| w.get("clientConfig")).filter(|c| c.as_object().is_some());

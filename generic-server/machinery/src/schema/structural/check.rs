@@ -118,8 +118,8 @@ fn unsupported(props: &Value) -> Option<&'static str> {
     below.or_else(|| (!invariants::list(props, "items").is_empty()).then_some("items"))
 }
 
-/// Whether the node or any below has a default.
-fn has_default(props: &Value) -> bool {
+/// Whether a node of an `openAPIV3Schema`, or any below it, has a default.
+pub fn has_default(props: &Value) -> bool {
     let keys = Keys::of(props);
     keys.any(Keys::DEFAULT) || nodes_below(props, keys).any(has_default)
 }

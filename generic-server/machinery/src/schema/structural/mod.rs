@@ -10,7 +10,7 @@ mod rules;
 
 use std::sync::Arc;
 
-pub use self::check::{CheckOptions, Checked, RuleCheck, check};
+pub use self::check::{CheckOptions, Checked, RuleCheck, check, has_default};
 pub use self::field_path::resolve_path;
 pub use self::internal::{internal_text, rule_text};
 

@@ -1,0 +1,73 @@
+//! What is wrong with definitions, by example.
+
+use machinery::{Value, codec::json};
+
+use super::{create, update};
+
+/// A definition of one version; `spec` are members beside the usual ones, `schema` is its schema.
+fn definition(spec: &str, schema: &str) -> Value {
+    let text = format!(
+        r#"{{"metadata":{{"name":"maps.e.dev"}},"spec":{{"group":"e.dev","scope":"Namespaced",
+            "names":{{"plural":"maps","singular":"map","kind":"Map","listKind":"MapList"}},{spec}
+            "versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{schema}}}}}]}},
+            "status":{{"storedVersions":["v1"]}}}}"#
+    );
+    json::decode(text.as_bytes()).expect("JSON")
+}
+
+fn texts(errors: Vec<machinery::meta::field_error::FieldError>) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn old_ways_to_keep_unknown_fields_exclude_defaults_and_webhooks() {
+    let check = |spec: &str, schema: &str, expect: &[&str]| {
+        assert_eq!(texts(create(&definition(spec, schema))), expect, "{spec}");
+    };
+    let plain = r#"{"type":"object"}"#;
+    let defaulted = r#"{"type":"object","properties":{"a":{"type":"integer","default":1}}}"#;
+    let set = "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to \
+               true in spec.versions[*].schema instead";
+    check(r#""preserveUnknownFields":false,"#, defaulted, &[]);
+    check(r#""preserveUnknownFields":true,"#, plain, &[set]);
+    check(
+        r#""preserveUnknownFields":true,"#,
+        defaulted,
+        &["spec.preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema", set],
+    );
+    let webhook =
+        r#"{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://h"},"conversionReviewVersions":["v1"]}}"#;
+    check(&format!(r#""conversion":{webhook},"#), plain, &[]);
+    check(
+        &format!(r#""preserveUnknownFields":true,"conversion":{webhook},"#),
+        plain,
+        &[
+            "spec.conversion.strategy: Invalid value: \"Webhook\": must be None if spec.preserveUnknownFields is true",
+            set,
+        ],
+    );
+}
+
+#[test]
+fn certificates_must_be_readable_once_a_definition_is_established() {
+    let with = |bundle: &str, established: bool| {
+        let conversion = format!(
+            r#""conversion":{{"strategy":"Webhook","webhook":{{"conversionReviewVersions":["v1"],
+                "clientConfig":{{"url":"https://h","caBundle":"{bundle}"}}}}}},"#
+        );
+        let mut definition = definition(&conversion, r#"{"type":"object"}"#);
+        if established {
+            let conditions = json::decode(br#"[{"type":"Established","status":"True"}]"#).expect("JSON");
+            definition.set(&["status", "conditions"], conditions);
+        }
+        definition
+    };
+    let check = |old: (&str, bool), new: &str, refused: bool| {
+        let found = texts(update(&with(new, old.1), &with(old.0, old.1)));
+        assert_eq!(found.iter().any(|e| e.contains("unable to load root certificates")), refused, "{old:?} {found:?}");
+    };
+    assert_eq!(texts(create(&with("bm8=", false))), [] as [&str; 0]);
+    check(("", false), "bm8=", false);
+    check(("", true), "bm8=", true);
+    check(("bm8=", true), "bm9w", false);
+}
