@@ -113,8 +113,8 @@ impl StoredForm {
     }
 
     /// Encodes a custom resource that came from another version. It has the defaults of that version, not those of its
-    /// own, and is stored so: whoever reads it finds them in the schema of then. The order of its first members tells
-    /// [`StoredForm::is_own`] of it. Answers the bytes, and what they are to readers.
+    /// own, and is stored so: whoever reads it finds them in the schema of then, told by the order of its first members.
+    /// Answers the bytes, and what they are to readers.
     pub fn encode_bare(&self, object: Value) -> Result<(Bytes, Value), DecodeError> {
         let mut read = object.clone();
         if let Some(custom) = &self.custom {
