@@ -5,15 +5,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::envelope::{Envelope, MAGIC, envelope};
-use super::plan::{Fields, Holds, Kind, MAX_MEMBERS, Many, Member, Plan, Target, json_schema_props, plan_of};
-use super::scalar::{double, duration, int_or_string, quantity, strings, text, time};
-use super::wire::{BYTES, Reader, VARINT};
+use super::envelope::{Envelope, envelope};
+use super::names::wrong_wire;
+use super::plan::{Fields, Holds, Kind, MAX_MEMBERS, Many, Member, Plan, Target, plan_of};
+use super::scalar::{double, text};
+use super::wire::{BYTES, Reader};
 use super::{Fault, ProtoError};
-use crate::codec::json;
 use crate::codec::stacks::{self, Lent};
-use crate::meta::TimeForm;
-use crate::schema::{ShortForm, TypeId};
+use crate::schema::TypeId;
 use crate::{Map, Str, Value};
 
 /// How deep messages may nest; protobuf's usual limit.
@@ -38,7 +37,7 @@ pub fn decode_raw(id: TypeId, raw: &[u8]) -> Result<Value, ProtoError> {
     Ok(Decoder::new().message(plan_of(id)?, raw, 0)?)
 }
 
-struct Decoder {
+pub(super) struct Decoder {
     messages: usize,
     /// The values of all messages and lists and the entries of all maps that are not yet whole, the innermost last.
     stacks: Lent,
@@ -75,7 +74,7 @@ impl Decoder {
         Decoder { messages: 0, stacks: stacks::borrow(), scattered: Vec::new() }
     }
 
-    fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
+    pub(super) fn enveloped(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         let envelope = envelope(bytes)?;
         let target = Target::of_api_version(envelope.api_version, envelope.kind);
         let plan = target.and_then(Target::plan).ok_or_else(|| ProtoError::NoMessage {
@@ -86,7 +85,7 @@ impl Decoder {
     }
 
     fn object(&mut self, plan: &'static Plan, envelope: &Envelope<'_>, depth: usize) -> Result<Value, Fault> {
-        let mut members = self.members(plan, envelope.raw, 2, depth)?;
+        let mut members = self.members(plan, None, envelope.raw, 2, depth)?;
         for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
             if !text.is_empty() {
                 let place = members.partition_point(|(other, _)| other.as_str() < name);
@@ -97,13 +96,26 @@ impl Decoder {
     }
 
     fn message(&mut self, plan: &'static Plan, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
-        Ok(Value::Object(Map::from_sorted(self.members(plan, bytes, 0, depth)?)))
+        Ok(Value::Object(Map::from_sorted(self.members(plan, None, bytes, 0, depth)?)))
     }
 
-    /// The members of the JSON object, sorted by name, with room for more.
+    /// Reads a message into what an earlier occurrence of the same field has left, if one has.
+    pub(super) fn merged(
+        &mut self,
+        plan: &'static Plan,
+        old: Value,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<Value, Fault> {
+        let old = if let Value::Object(old) = old { Some(old) } else { None };
+        Ok(Value::Object(Map::from_sorted(self.members(plan, old, bytes, 0, depth)?)))
+    }
+
+    /// The members of the JSON object, sorted by name, with room for more. They begin as those of `old`.
     fn members(
         &mut self,
         plan: &'static Plan,
+        old: Option<Map>,
         bytes: &[u8],
         room: usize,
         depth: usize,
@@ -117,9 +129,14 @@ impl Decoder {
         }
         let scattered = self.scattered.len();
         let mut found = Found { first: self.stacks.values.len(), present: 0, places: [0; MAX_MEMBERS] };
+        if let Some(old) = old {
+            self.resume(plan, old, &mut found);
+        }
         self.fields(plan, &plan.fields, bytes, &mut found, depth + 1)?;
         for (place, more) in self.scattered.drain(scattered..) {
-            self.stacks.values[place].make_object().extend(more);
+            let map = self.stacks.values[place].make_object();
+            self.messages += map.len() / 32; // a map that is joined again and again has an end too
+            map.extend(more);
         }
         let mut rest = found.present | plan.kept;
         let mut members = Vec::with_capacity(rest.count_ones() as usize + room);
@@ -138,6 +155,20 @@ impl Decoder {
         }
         self.stacks.values.truncate(found.first);
         Ok(members)
+    }
+
+    /// Goes on where an earlier occurrence of the message has ended: its members are found already.
+    #[cold]
+    fn resume(&mut self, plan: &'static Plan, old: Map, found: &mut Found) {
+        for (name, value) in old.into_entries() {
+            if value.is_null() {
+                continue;
+            }
+            if let Ok(index) = plan.members.binary_search_by(|member| member.name.cmp(&name)) {
+                found.note(index, self.stacks.values.len());
+                self.stacks.values.push(value);
+            }
+        }
     }
 
     fn fields(
@@ -164,7 +195,7 @@ impl Decoder {
             };
             let member = &plan.members[index];
             if wire != BYTES && member.many == Many::Map {
-                return Err(wrong_wire(wire, &member.name));
+                return Err(wrong_wire(wire, member.go_name()));
             }
             match member.many {
                 Many::One => self.single(member, wire, &mut reader, (index, found), depth)?,
@@ -175,7 +206,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a member that has one value. Of several the last counts; none is kept that Go omits.
+    /// Reads a member that has one value. Of several the last counts, but messages are merged; none is kept that Go omits.
     #[inline]
     fn single(
         &mut self,
@@ -192,7 +223,13 @@ impl Decoder {
             return Ok(());
         }
         let last = self.stacks.values.len();
-        self.value(member, wire, reader, depth)?;
+        match found.place(index).map(|place| self.stacks.values[place].take()) {
+            Some(old) if !old.is_null() && wire == BYTES && member.kind.merges() => {
+                let value = self.again(member.kind, old, reader.bytes()?, depth)?;
+                self.stacks.values.push(value);
+            }
+            _ => self.value(member, wire, reader, depth)?,
+        }
         if !member.keep && is_omitted(&self.stacks.values[last], member.pointer) {
             self.stacks.values[last] = Value::Null;
         }
@@ -275,12 +312,13 @@ impl Decoder {
         let first = self.stacks.values.len();
         let mut key = Str::default();
         let mut reader = Reader::new(bytes, "");
-        while let Some((number, wire)) = reader.key()? {
+        // Here upstream's code looks at the numbers alone.
+        while let Some((number, wire)) = reader.unchecked_key()? {
             match number {
-                1 if wire == BYTES => key = text(reader.bytes()?),
+                1 => key = text(reader.bytes()?),
                 2 => {
                     self.stacks.values.truncate(first);
-                    self.value(member, wire, &mut reader, depth)?;
+                    self.value(member, member.kind.wire(), &mut reader, depth)?;
                 }
                 _ => reader.skip(wire)?,
             }
@@ -299,7 +337,7 @@ impl Decoder {
     fn value(&mut self, member: &'static Member, wire: u8, reader: &mut Reader<'_>, depth: usize) -> Result<(), Fault> {
         let kind = member.kind;
         if wire != kind.wire() {
-            return Err(wrong_wire(wire, &member.name));
+            return Err(wrong_wire(wire, member.go_name()));
         }
         match kind {
             Kind::Bool => self.stacks.values.push(Value::Bool(reader.varint()? != 0)),
@@ -311,73 +349,29 @@ impl Decoder {
             Kind::Message(target) => {
                 let bytes = reader.bytes()?;
                 let members = match target.plan() {
-                    Some(inner) => self.members(inner, bytes, 0, depth)?,
+                    Some(inner) => self.members(inner, None, bytes, 0, depth)?,
                     None => Vec::new(),
                 };
                 self.stacks.values.push(Value::Object(Map::from_sorted(members)));
             }
             special => {
-                let value = self.special(special, reader.bytes()?, depth)?;
+                let value = self.special(special, Value::Null, reader.bytes()?, depth)?;
                 self.stacks.values.push(value);
             }
         }
         Ok(())
     }
 
-    /// Messages that JSON shows as something else than an object of their fields.
-    fn special(&mut self, kind: Kind, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
+    /// Reads a further occurrence of a message into what the earlier ones have made.
+    #[cold]
+    fn again(&mut self, kind: Kind, old: Value, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
         match kind {
-            Kind::Time => time(bytes, TimeForm::Seconds),
-            Kind::MicroTime => time(bytes, TimeForm::Micros),
-            Kind::Duration => duration(bytes),
-            Kind::Quantity => quantity(bytes),
-            Kind::IntOrString => int_or_string(bytes),
-            Kind::Raw => self.raw(bytes, depth),
-            Kind::Strings => strings(bytes),
-            Kind::SchemaOr(form) => self.schema_or(form, bytes, depth),
-            _ => Ok(Value::object()),
+            Kind::Message(target) => match target.plan() {
+                Some(inner) => self.merged(inner, old, bytes, depth),
+                None => Ok(old),
+            },
+            special => self.special(special, old, bytes, depth),
         }
-    }
-
-    fn raw(&mut self, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
-        let mut raw: Option<&[u8]> = None;
-        let mut reader = Reader::new(bytes, "RawExtension");
-        while let Some((number, wire)) = reader.key()? {
-            match (number, wire) {
-                (1, BYTES) => raw = Some(reader.bytes()?),
-                (_, wire) => reader.skip(wire)?,
-            }
-        }
-        match raw {
-            None | Some([]) => Ok(Value::Null),
-            Some(inner) if inner.starts_with(MAGIC) => self.enveloped(inner, depth),
-            Some(text) => Ok(json::decode(text).map_err(ProtoError::from)?),
-        }
-    }
-
-    fn schema_or(&mut self, form: ShortForm, bytes: &[u8], depth: usize) -> Result<Value, Fault> {
-        let schema_number = if form == ShortForm::Bool { 2 } else { 1 };
-        let (mut schema, mut allows, mut items) = (None, false, Vec::new());
-        let mut reader = Reader::new(bytes, "JSONSchemaPropsOr");
-        while let Some((number, wire)) = reader.key()? {
-            match (number, wire) {
-                (n, BYTES) if n == schema_number => {
-                    schema = Some(self.message(json_schema_props(), reader.bytes()?, depth)?);
-                }
-                (1, VARINT) => allows = reader.varint()? != 0,
-                (2, BYTES) if form == ShortForm::List => {
-                    items.push(self.message(json_schema_props(), reader.bytes()?, depth)?);
-                }
-                (2, BYTES) => items.push(Value::String(text(reader.bytes()?))),
-                (_, wire) => reader.skip(wire)?,
-            }
-        }
-        Ok(match (form, schema) {
-            (ShortForm::Bool, None) => Value::Bool(allows),
-            (_, _) if !items.is_empty() => Value::from(items),
-            (_, Some(schema)) => schema,
-            _ => Value::Null,
-        })
     }
 
     /// The JSON of Go's zero value.
@@ -411,22 +405,4 @@ fn is_omitted(value: &Value, pointer: bool) -> bool {
         Value::Object(members) => members.is_empty(),
         Value::Array(_) => false,
     }
-}
-
-/// Words with which members begin and that Go's names have in capitals.
-const INITIALISMS: &[&str] = &[
-    "api", "aws", "ca", "cidr", "csi", "dns", "fc", "fs", "gce", "gmsa", "grpc", "http", "ip", "iqn", "iscsi", "json",
-    "nfs", "os", "qos", "rbd", "tcp", "tls", "tty", "uid", "url",
-];
-
-/// The error for a field of the wrong kind: it is called as in Go.
-#[cold]
-fn wrong_wire(wire: u8, name: &str) -> Fault {
-    let word = name.find(|c: char| c.is_ascii_uppercase()).unwrap_or(name.len());
-    let capitals = if INITIALISMS.contains(&&name[..word]) { word } else { name.len().min(1) };
-    let mut field = name.to_owned();
-    if let Some(first) = field.get_mut(..capitals) {
-        first.make_ascii_uppercase();
-    }
-    Box::new(ProtoError::WireType { wire, field })
 }

@@ -54,6 +54,10 @@ fn type_meta<'a>(bytes: &'a [u8], envelope: &mut Envelope<'a>) -> Result<(), Pro
         match (number, wire) {
             (1, BYTES) => envelope.api_version = text(reader.bytes()?)?,
             (2, BYTES) => envelope.kind = text(reader.bytes()?)?,
+            (1 | 2, wire) => {
+                let field = ["APIVersion", "Kind"][number as usize - 1].to_owned();
+                return Err(ProtoError::WireType { wire, field });
+            }
             (_, wire) => reader.skip(wire)?,
         }
     }

@@ -8,8 +8,10 @@ mod encode;
 mod envelope;
 mod frame;
 mod list;
+mod names;
 mod plan;
 mod scalar;
+mod special;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -50,19 +52,22 @@ pub enum ProtoError {
         /// The field.
         field: String,
     },
-    /// Field number 0.
-    #[error("proto: {message}: illegal tag {tag} (wire type {wire})")]
+    /// A field number that is not above 0.
+    #[error("proto: {message}: illegal tag {tag} (wire type {key})")]
     Tag {
         /// The message.
         message: &'static str,
         /// The field number.
         tag: i32,
-        /// The wire type.
-        wire: u8,
+        /// The whole key, which upstream calls the wire type here.
+        key: u64,
     },
     /// The end of a group that has not begun.
     #[error("proto: {0}: wiretype end group for non-group")]
     EndGroup(&'static str),
+    /// The same in an entry of a map.
+    #[error("proto: unexpected end of group")]
+    UnexpectedEndGroup,
     /// A wire type that does not exist.
     #[error("proto: illegal wireType {0}")]
     IllegalWireType(u8),

@@ -65,6 +65,15 @@ pub(super) struct Member {
 }
 
 impl Member {
+    /// What errors call it, before [`wrong_wire`](super::names::wrong_wire) makes a name in Go of it: objects and lists
+    /// embed their metadata.
+    pub(super) fn go_name(&self) -> &str {
+        match self.kind {
+            Kind::Message(Target::Definition(id)) if self.name == "metadata" => builtin::type_name(id),
+            _ => &self.name,
+        }
+    }
+
     /// Whether a single zero byte in the message (0, false, an empty text) is nothing in JSON.
     #[inline]
     pub(super) fn omits_zero(&self) -> bool {
@@ -183,6 +192,12 @@ impl Kind {
             Kind::Double => FIXED64,
             _ => BYTES,
         }
+    }
+
+    /// Whether a further occurrence adds to the earlier one: messages do, texts and bytes take its place.
+    #[inline]
+    pub(super) fn merges(self) -> bool {
+        self.wire() == BYTES && !matches!(self, Kind::Text | Kind::Bytes)
     }
 }
 

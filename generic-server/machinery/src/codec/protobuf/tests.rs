@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+mod wire_format;
+
 use super::*;
 use crate::codec::json;
 use crate::schema::{TypeId, builtin};
@@ -193,105 +195,6 @@ fn values_behind_special_messages_are_read_and_written() {
         },
     };
     assert_eq!(show(&decode(&encode(&crd).expect("encodes")).expect("decodes")), show(&crd));
-}
-
-#[test]
-fn of_a_field_that_comes_twice_the_last_counts() {
-    // A volume whose embedded source comes twice, with emptyDir (2), then with hostPath (1) and emptyDir; its name twice.
-    let volume = builtin::by_name("io.k8s.api.core.v1.Volume").expect("a definition");
-    let bytes = b"\x0a\x01a\x12\x02\x12\x00\x12\x07\x0a\x03\x0a\x01/\x12\x00\x0a\x01b";
-    let want = object! {"name" => "b", "hostPath" => object! {"path" => "/"}, "emptyDir" => object! {}};
-    assert_eq!(show(&decode_raw(volume, bytes).expect("decodes")), show(&want));
-}
-
-#[test]
-fn packed_numbers_are_read() {
-    // spec.securityContext.supplementalGroups = [1, 2, 300], packed
-    let mut pod = Vec::new();
-    wrap(&mut pod, "v1", "Pod", |out| {
-        out.extend_from_slice(b"\x12\x08\x72\x06\x22\x04\x01\x02\xac\x02");
-        Ok::<(), ProtoError>(())
-    })
-    .expect("written");
-    let pod = decode(&pod).expect("decodes");
-    assert_eq!(pod.at(&["spec", "securityContext", "supplementalGroups"]), Some(&array![1, 2, 300]));
-}
-
-#[test]
-fn what_is_no_message_is_refused_in_upstreams_words() {
-    let config_map = |raw: &[u8]| {
-        let mut out = Vec::new();
-        let written: Result<(), ProtoError> = wrap(&mut out, "v1", "ConfigMap", |out| {
-            out.extend_from_slice(raw);
-            Ok(())
-        });
-        written.map(|()| out).expect("written")
-    };
-    for (bytes, want) in [
-        (Vec::new(), "empty data"),
-        (MAGIC.to_vec(), "empty body"),
-        (
-            b"not protobuf".to_vec(),
-            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
-        ),
-        (packed("azhzAAoPCgJ2MRIJQ29uZmlnTWFwEgwKBQoDcGJ0EgYKAWsaACIA"), "unexpected EOF"),
-        (config_map(b"\x08\x01"), "proto: wrong wireType = 0 for field Metadata"),
-        (config_map(b"\x02\x01"), "proto: ConfigMap: illegal tag 0 (wire type 2)"),
-        (config_map(b"\x0c"), "proto: ConfigMap: wiretype end group for non-group"),
-        (config_map(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), "proto: integer overflow"),
-        (config_map(b"\x7e\x00"), "proto: illegal wireType 6"),
-        (
-            config_map(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-            "proto: negative length found during unmarshaling",
-        ),
-    ] {
-        assert_eq!(decode(&bytes).expect_err(want).to_string(), want);
-    }
-}
-
-#[test]
-fn a_field_of_the_wrong_kind_is_called_as_in_go() {
-    for (definition, bytes, field) in [
-        ("api.core.v1.PodSpec", b"\x30\x01", "DNSPolicy"),
-        ("api.core.v1.Probe", b"\x08\x01", "ProbeHandler"),
-        ("apimachinery.pkg.apis.meta.v1.ObjectMeta", b"\x28\x01", "UID"),
-        ("apimachinery.pkg.apis.meta.v1.ObjectMeta", b"\x58\x01", "Labels"),
-        ("api.core.v1.Container", b"\x12\x00", ""),
-    ] {
-        let id = builtin::by_name(&format!("io.k8s.{definition}")).expect("a definition");
-        let want = (!field.is_empty()).then(|| format!("proto: wrong wireType = 0 for field {field}"));
-        assert_eq!(decode_raw(id, bytes).err().map(|e| e.to_string()), want);
-    }
-}
-
-#[test]
-fn nesting_and_repetition_have_an_end() {
-    // openAPIV3Schema: not: not: not: … (field 28 is a schema)
-    let mut schema = Vec::new();
-    for _ in 0..2000 {
-        let mut outer = vec![0xe2, 0x01];
-        super::wire::put_varint(&mut outer, schema.len() as u64);
-        outer.append(&mut schema);
-        schema = outer;
-    }
-    let props = builtin::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
-    assert_eq!(decode_raw(props.expect("a definition"), &schema), Err(ProtoError::Depth));
-    // A list that holds a list that holds …
-    let mut list = Vec::new();
-    for _ in 0..2000 {
-        let inner = std::mem::take(&mut list);
-        wrap(&mut list, "v1", "List", |out| {
-            super::wire::put_message(out, 0x12, |out| {
-                super::wire::put_bytes(out, 0x0a, &inner);
-                Ok::<(), ProtoError>(())
-            })
-        })
-        .expect("written");
-    }
-    assert_eq!(decode(&list), Err(ProtoError::Depth));
-    // A pod's spec with a million empty containers (field 2).
-    let pod_spec = builtin::by_name("io.k8s.api.core.v1.PodSpec").expect("a definition");
-    assert_eq!(decode_raw(pod_spec, &b"\x12\x00".repeat(1_000_000)), Err(ProtoError::TooMany));
 }
 
 #[test]

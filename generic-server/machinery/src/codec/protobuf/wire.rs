@@ -46,17 +46,26 @@ impl<'a> Reader<'a> {
         let wire = (key & 7) as u8;
         let number = (key >> 3) as i32; // as Go does: the low bits
         if wire == END_GROUP || number <= 0 {
-            return Err(self.no_field(number, wire));
+            return Err(self.no_field(number, key));
         }
         Ok((number as u64) << 3 | u64::from(wire))
     }
 
     #[cold]
-    fn no_field(&self, tag: i32, wire: u8) -> Fault {
-        Box::new(match wire {
+    fn no_field(&self, tag: i32, key: u64) -> Fault {
+        Box::new(match (key & 7) as u8 {
             END_GROUP => ProtoError::EndGroup(self.message),
-            wire => ProtoError::Tag { message: self.message, tag, wire },
+            _ => ProtoError::Tag { message: self.message, tag, key },
         })
+    }
+
+    /// As [`Reader::key`], of a map's entry, where any number may stand.
+    pub(super) fn unchecked_key(&mut self) -> Result<Option<(i32, u8)>, Fault> {
+        if self.bytes.is_empty() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        Ok(Some(((key >> 3) as i32, (key & 7) as u8)))
     }
 
     /// Whether a zero comes next, as a varint or a length; it is passed then.
@@ -125,7 +134,7 @@ impl<'a> Reader<'a> {
                 FIXED32 => self.bytes = self.bytes.get(4..).ok_or_else(|| Box::new(ProtoError::UnexpectedEof))?,
                 START_GROUP => groups += 1,
                 END_GROUP if groups > 0 => groups -= 1,
-                END_GROUP => return Err(Box::new(ProtoError::EndGroup(self.message))),
+                END_GROUP => return Err(Box::new(ProtoError::UnexpectedEndGroup)),
                 other => return Err(Box::new(ProtoError::IllegalWireType(other))),
             }
             if groups == 0 {
