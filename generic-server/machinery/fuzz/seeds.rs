@@ -86,6 +86,10 @@ const PARAMETERS: &[&str] = &[
     "2026-11-27T23:08:00.000123+01:00",
     "apps/v1",
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    "labelSelector=a%3Db&limit=5&continue=x+y&dryRun=All&pretty",
+    "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5,application/vnd.kubernetes.protobuf,*/*",
+    "application/yaml; charset=\"utf-8\"",
+    r#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#,
 ];
 
 fn main() -> std::io::Result<()> {

@@ -7,7 +7,8 @@ use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot, Term};
 
 use super::{
     Target,
-    list_options::{Continuation, ListOptions},
+    continuation::Continuation,
+    list_options::ListOptions,
     read_error,
     transform::{ListMeta, View},
 };

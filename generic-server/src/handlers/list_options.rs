@@ -2,27 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use base64::{
-    Engine, alphabet,
-    engine::general_purpose::{GeneralPurpose, NO_PAD},
-};
 use machinery::{
-    Str, Value,
-    codec::json,
+    Str,
     meta::{
         field_error::FieldError,
         gvk::GroupKind,
         selector::{FieldSelector, LabelSelector, Operator},
         status::Status,
     },
-    object,
 };
 use storage::{
     Revision,
     cache::{Filter, Object, ReadAt, Term},
 };
 
-use super::options::parse_int;
+use super::{continuation::Continuation, options::parse_int};
 use crate::{registry::metadata, request::Request, resource::Resource};
 
 /// The options of a list, a watch or a deletion of a collection.
@@ -114,57 +108,6 @@ impl Filter for Selection {
             _ => None,
         });
         fields.chain(labels).collect()
-    }
-}
-
-/// As Go reads and writes base64: bits left over at the end do not matter.
-const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
-
-/// A continue token, opened.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Continuation {
-    /// The revision to go on at; none means the latest (an inconsistent rest).
-    pub revision: Option<Revision>,
-    /// Where to go on, below the collection's prefix.
-    pub start: String,
-}
-
-impl Continuation {
-    /// The token.
-    pub(super) fn token(&self) -> String {
-        let revision = self.revision.map_or(-1, |r| r as i64);
-        let value = object! { "v" => "meta.k8s.io/v1", "rv" => revision, "start" => self.start.as_str() };
-        URL_SAFE.encode(json::encode(&value))
-    }
-
-    fn open(token: &str) -> Result<Self, Status> {
-        let bad =
-            |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE.decode(token).map_err(|e| match e {
-            base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
-                bad(format!("illegal base64 data at input byte {at}"))
-            }
-            _ => bad(format!("illegal base64 data at input byte {}", token.len())),
-        })?;
-        let value = json::decode(&bytes).map_err(|e| bad(e.to_string()))?;
-        let start = value.str_at(&["start"]).unwrap_or("");
-        match value.str_at(&["v"]).unwrap_or("") {
-            "meta.k8s.io/v1" => {}
-            other => {
-                return Err(bad(format!("server does not recognize this encoded version {other}")));
-            }
-        }
-        let revision = value.get("rv").and_then(Value::as_i64).unwrap_or(0);
-        if revision == 0 {
-            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
-        }
-        if start.is_empty() {
-            return Err(bad("encoded start key empty (version meta.k8s.io/v1)".into()));
-        }
-        if start.split('/').any(|part| part == "..") || start.starts_with('/') {
-            return Err(bad(start.to_owned()));
-        }
-        Ok(Continuation { revision: (revision > 0).then_some(revision as u64), start: start.to_owned() })
     }
 }
 

@@ -1,10 +1,24 @@
-//! Any text is read or refused as a selector, a quantity, a duration a time or a pattern; what is read is written as a text that
-//! says the same.
+//! Any text is read or refused as a selector, a quantity, a duration, a time or a pattern, as a query, an Accept header, a
+//! Content-Type or a continue token; what is read is written as a text that says the same. The readers of requests are
+//! included by their files, which know nothing of the server around them.
 #![no_main]
 
+#[path = "../../../src/handlers/continuation.rs"]
+#[allow(dead_code)] // this and the next: what the server alone calls
+mod continuation;
+#[path = "../../../src/negotiate.rs"]
+#[allow(dead_code)]
+mod negotiate;
+#[path = "../../../src/request/query.rs"]
+mod query;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use continuation::Continuation;
 use libfuzzer_sys::fuzz_target;
 use machinery::meta::{FieldSelector, GoDuration, GroupVersion, LabelSelector, Quantity, TimeForm, Timestamp};
 use machinery::schema::Pattern;
+use negotiate::{Form, Media, Offer, negotiate};
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -30,10 +44,40 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let _ = GroupVersion::parse(text);
+    request(text);
     if text.len() < 200 && text.starts_with('^') {
         let _ = Pattern::new(text.into()).regex();
     }
 });
+
+/// What stands around a request's body.
+fn request(text: &str) {
+    let query = query::Query::parse(text);
+    for pair in text.split(['&', ';']) {
+        let key = pair.split('=').next().unwrap_or("");
+        assert_eq!(query.has(key), query.all(key).next().is_some());
+        let _ = query.flag(key);
+    }
+    if let Some(bytes) = query::strict_percent_decode(text) {
+        assert!(bytes.len() <= text.len());
+    }
+    for offer in [Offer::OBJECTS, Offer::CUSTOM, Offer::PLAIN, Offer::DISCOVERY, Offer::JSON] {
+        let Some(accepted) = negotiate(Some(text), None, None, &offer) else { continue };
+        assert!(offer.media.contains(&accepted.media));
+        assert!(offer.transforms || matches!(accepted.form, Form::Whole | Form::Aggregated));
+        let _ = offer.has_media(text);
+    }
+    let _ = Media::of_content_type(Some(text), Offer::OBJECTS.media);
+    // Either the token, or what a token holds: nobody guesses base64.
+    for token in [text.to_owned(), URL_SAFE_NO_PAD.encode(text)] {
+        if let Ok(open) = Continuation::open(&token) {
+            assert!(open.start.split('/').all(|part| part != ".."));
+            if !open.start.is_empty() {
+                assert_eq!(Continuation::open(&open.token()).as_ref().ok(), Some(&open));
+            }
+        }
+    }
+}
 
 fn sorted(selector: &FieldSelector) -> Vec<(&str, &str, bool)> {
     let mut terms: Vec<_> = selector.terms().iter().map(|t| (&*t.field, &*t.value, t.equal)).collect();
