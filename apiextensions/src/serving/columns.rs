@@ -76,13 +76,19 @@ fn cell(kind: &str, value: &Value, now: i64) -> Value {
     match (kind, value) {
         ("string", value) => Value::from(text(value)),
         ("integer", Value::Int(number)) => Value::from(*number),
-        ("integer", Value::Float(number)) => Value::from(*number as i64),
+        ("integer", Value::Float(number)) => Value::from(whole(*number)),
         ("number", Value::Int(number)) => Value::from(*number as f64),
         ("number", Value::Float(number)) => Value::from(*number),
         ("boolean", Value::Bool(yes)) => Value::from(*yes),
         ("date", Value::String(text)) => Value::from(age(text, now)),
         _ => Value::Null,
     }
+}
+
+/// As Go makes an integer of a number: one that is out of range becomes the least.
+fn whole(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0; // 2^63
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// As Go prints a value.
@@ -95,9 +101,14 @@ fn text(value: &Value) -> Str {
     }
 }
 
-/// How long ago a time was.
+/// How long ago a time was. Texts that stand for no time, and Go's zero time, have no age.
 fn age(text: &str, now: i64) -> String {
+    const ZERO: i64 = -62_135_596_800; // the first second of the year 1
+    if matches!(text, "" | "null") {
+        return "<unknown>".to_owned();
+    }
     match Timestamp::parse(text, TimeForm::Seconds) {
+        Ok(time) if time.seconds() == ZERO => "<unknown>".to_owned(),
         Ok(time) => human_duration(now - time.seconds()),
         Err(_) => "<invalid>".to_owned(),
     }
@@ -160,6 +171,10 @@ mod tests {
         check("integer", "3".into(), Value::Null);
         check("date", "1970-01-01T00:00:00Z".into(), "100s".into());
         check("date", "soon".into(), "<invalid>".into());
+        check("date", "".into(), "<unknown>".into());
+        check("date", "null".into(), "<unknown>".into());
+        check("date", "0001-01-01T00:00:00Z".into(), "<unknown>".into());
+        check("integer", 1e20.into(), i64::MIN.into());
         check("boolean", "true".into(), Value::Null);
     }
 }

@@ -200,6 +200,82 @@ fn large_definitions_install_and_work_with_kubectl() {
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
 
+/// A definition's changes by every way that kubectl has, as somebody makes them who keeps it in a file.
+#[test]
+fn large_definitions_are_changed_in_every_way_of_kubectl() {
+    let server = Server::start();
+    let mut routes = routes();
+    let versions = routes["spec"]["versions"].as_array_mut().expect("a list");
+    let mut older = versions[0].clone();
+    older["name"] = "v1alpha1".into();
+    versions.push(older);
+    let file = server.dir().join("routes.json");
+    let write = |definition: &Value| std::fs::write(&file, definition.to_string()).expect("written");
+    write(&routes);
+    let path = file.to_str().expect("a path");
+    let refused = server.try_kubectl(&["apply", "-f", path], "");
+    contains(
+        &String::from_utf8_lossy(&refused.stderr),
+        &["\"routes.route.test\" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes"],
+    );
+    contains(&server.kubectl(&["create", "-f", path]), &["routes.route.test created"]);
+    server.kubectl(&["wait", "--for=condition=established", "crd/routes.route.test", "--timeout=10s"]);
+    contains(
+        &server.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", path]),
+        &["routes.route.test serverside-applied"],
+    );
+    contains(
+        &server.kubectl(&["get", "crd", "routes.route.test", "-o", "yaml"]),
+        &["kind: Route", "part0:", "v1beta1"],
+    );
+    contains(&server.kubectl(&["get", "crd"]), &["NAME", "CREATED AT", "routes.route.test"]);
+
+    // What is different is told, and then replaced.
+    routes["spec"]["versions"][0]["additionalPrinterColumns"][0]["name"] = "Condition".into();
+    write(&routes);
+    let different = server.try_kubectl(&["diff", "--server-side", "--force-conflicts", "-f", path], "");
+    assert_eq!(different.status.code(), Some(1), "{}", String::from_utf8_lossy(&different.stderr));
+    contains(&String::from_utf8_lossy(&different.stdout), &["-      name: Ready", "+      name: Condition"]);
+    contains(&server.kubectl(&["replace", "-f", path]), &["routes.route.test replaced"]);
+    assert!(server.try_kubectl(&["diff", "--server-side", "--force-conflicts", "-f", path], "").status.success());
+
+    let short = "{\"spec\":{\"names\":{\"shortNames\":[\"rt\"]}}}";
+    contains(&server.kubectl(&["patch", "crd", "routes.route.test", "--type=merge", "-p", short]), &["patched"]);
+    let column =
+        "[{\"op\":\"replace\",\"path\":\"/spec/versions/0/additionalPrinterColumns/0/name\",\"value\":\"State\"}]";
+    contains(&server.kubectl(&["patch", "crd", "routes.route.test", "--type=json", "-p", column]), &["patched"]);
+    let mut edit = server.kubectl_command(&["edit", "crd", "routes.route.test"]);
+    let edited =
+        edit.env("KUBE_EDITOR", "sed -i 's/ plural: routes/&\\n    singular: way/; /singular: route$/d'").output();
+    let edited = edited.expect("kubectl runs");
+    contains(&String::from_utf8_lossy(&edited.stdout), &["routes.route.test edited"]);
+
+    // Everything counts at once.
+    let route = json!({
+        "apiVersion": "route.test/v1", "kind": "Route", "metadata": {"name": "web", "finalizers": ["route.test/hold"]},
+        "spec": {"rules": [{"part0": {"part1": {"part2": {"count0": 3}}}}]},
+    });
+    contains(&server.kubectl_with(&["apply", "-f", "-"], &route.to_string()), &["route.route.test/web created"]);
+    contains(&server.kubectl(&["get", "rt", "web"]), &["STATE", "AGE", "web"]);
+    contains(&server.kubectl(&["get", "way", "-o", "name"]), &["route.route.test/web"]);
+    let all = server.kubectl(&["explain", "rt", "--recursive"]);
+    contains(&all, &["KIND:       Route", "VERSION:    v1", "hostnames\t<[]string>", "part2\t<Object>"]);
+    assert!(all.lines().count() > 500, "{} lines", all.lines().count());
+
+    // It goes once its objects have gone.
+    server.kubectl(&["delete", "crd", "routes.route.test", "--cascade=foreground", "--wait=false"]);
+    contains(
+        &server.kubectl(&["get", "crd", "routes.route.test", "-o", "jsonpath={.status.conditions[*].type}"]),
+        &["Terminating"],
+    );
+    let held = server.try_kubectl(&["wait", "--for=delete", "crd/routes.route.test", "--timeout=1s"], "");
+    assert!(!held.status.success(), "an object holds it");
+    server.kubectl(&["patch", "rt", "web", "--type=merge", "-p", "{\"metadata\":{\"finalizers\":null}}"]);
+    server.kubectl(&["wait", "--for=delete", "crd/routes.route.test", "--timeout=10s"]);
+    contains(&server.kubectl(&["create", "-f", path]), &["routes.route.test created"]);
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+}
+
 /// A definition with this schema of `spec`.
 fn with_spec(name: &str, spec: Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
