@@ -76,6 +76,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         network: &network,
         tokens: vec![Arc::new(identity::static_tokens(config)?)],
         service_accounts: identity::service_accounts(config, pki)?,
+        trust: identity::trust(pki)?,
         kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
         host: crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()).into(),

@@ -7,7 +7,10 @@ use generic_server::{
     auth::{self, TokenAuthenticators},
     pipeline::Authentication,
 };
-use kube_core::service_accounts::{Keys, Settings};
+use kube_core::{
+    authentication::Trust,
+    service_accounts::{Keys, Settings},
+};
 use machinery::Str;
 use tokio::sync::SetOnce;
 
@@ -28,7 +31,7 @@ pub(crate) fn authentication(config: &Config, pki: &Pki, tokens: Arc<TokenAuthen
     };
     let header = &pki.request_header;
     let request_header = auth::RequestHeader {
-        authorities: authorities(&header.client_ca)?,
+        authorities: authorities(&pki.front_proxy_ca)?,
         options: auth::RequestHeaderOptions {
             allowed_names: texts(&header.allowed_names),
             username_headers: texts(&header.username_headers),
@@ -43,6 +46,21 @@ pub(crate) fn authentication(config: &Config, pki: &Pki, tokens: Arc<TokenAuthen
         tokens,
         loopback_token: Str::default(),
         anonymous: config.authentication.anonymous,
+    })
+}
+
+/// The same, as aggregated servers are told.
+pub(crate) fn trust(pki: &Pki) -> Result<Trust> {
+    let bundle = |path: &Path| String::from_utf8(read(path)?).with_context(|| path.display().to_string());
+    let header = &pki.request_header;
+    Ok(Trust {
+        client_ca: bundle(&pki.client_ca)?,
+        proxy_ca: bundle(&pki.front_proxy_ca)?,
+        allowed_names: texts(&header.allowed_names),
+        username_headers: texts(&header.username_headers),
+        uid_headers: texts(&header.uid_headers),
+        group_headers: texts(&header.group_headers),
+        extra_prefixes: texts(&header.extra_header_prefixes),
     })
 }
 

@@ -17,7 +17,7 @@ mod core;
 
 mod admissionregistration;
 mod apps;
-mod authentication;
+pub mod authentication;
 mod authorization;
 mod autoscaling;
 mod batch;

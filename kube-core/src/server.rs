@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
     /// How tokens of service accounts are made and checked.
     pub service_accounts: service_accounts::Settings,
+    /// Whom this server believes, for aggregated servers to do the same.
+    pub trust: authentication::Trust,
     /// The addresses and ports of services.
     pub network: &'a service_network::Settings,
     /// How kubelets are reached.
@@ -96,6 +98,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     };
     let classes = registry("scheduling.k8s.io", "priorityclasses").clone();
     let mut tasks = vec![namespaces::system_namespaces(namespaces), admission::system_classes(classes)];
+    let config_maps = registry("", "configmaps");
+    tasks.extend([authentication::publish(config_maps, options.trust), service_accounts::track(config_maps)]);
     const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
     let (schemas, levels) =
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));

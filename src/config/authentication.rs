@@ -16,8 +16,8 @@ pub struct Authentication {
     pub client_ca: Option<PathBuf>,
     /// `--token-auth-file`.
     pub token_file: Option<PathBuf>,
-    /// The `--requestheader-*` flags; `None`: the server's own front-proxy authority, with the usual headers.
-    pub request_header: Option<RequestHeader>,
+    /// The `--requestheader-*` flags.
+    pub request_header: RequestHeader,
     /// Service account tokens.
     pub service_accounts: ServiceAccounts,
 }
@@ -25,9 +25,9 @@ pub struct Authentication {
 /// Whom to believe when it names a user in headers, and in which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// The authority of the proxies' certificates.
-    pub client_ca: PathBuf,
-    /// Common names that may; empty: any.
+    /// `--requestheader-client-ca-file`, the authority of the proxies' certificates; `None`: the server's own.
+    pub client_ca: Option<PathBuf>,
+    /// Common names that may; empty: any, of the server's own authority its own proxy.
     pub allowed_names: Vec<String>,
     /// Headers with the user's name.
     pub username_headers: Vec<String>,
@@ -37,21 +37,6 @@ pub struct RequestHeader {
     pub group_headers: Vec<String>,
     /// Prefixes of headers with extra attributes.
     pub extra_header_prefixes: Vec<String>,
-}
-
-impl RequestHeader {
-    /// The headers that every aggregated API server expects.
-    pub fn usual(client_ca: PathBuf, allowed_names: Vec<String>) -> Self {
-        let one = |name: &str| vec![name.to_owned()];
-        Self {
-            client_ca,
-            allowed_names,
-            username_headers: one("X-Remote-User"),
-            uid_headers: one("X-Remote-Uid"),
-            group_headers: one("X-Remote-Group"),
-            extra_header_prefixes: one("X-Remote-Extra-"),
-        }
-    }
 }
 
 /// Service account tokens.
@@ -95,31 +80,26 @@ impl Authentication {
     }
 }
 
-fn request_header(flags: &Parsed, findings: &mut Findings) -> Option<RequestHeader> {
-    let allowed_names = flags.list("requestheader-allowed-names");
-    let Some(client_ca) = findings.file(flags, "requestheader-client-ca-file") else {
-        if !allowed_names.is_empty() {
-            findings.warn("--requestheader-allowed-names applies to the server's own front-proxy authority");
-        }
-        return None;
-    };
-    let mut header = RequestHeader::usual(client_ca, allowed_names);
-    let mut set = |target: &mut Vec<String>, flag: &str| {
+/// Without flags: the headers that every aggregated API server expects.
+fn request_header(flags: &Parsed, findings: &mut Findings) -> RequestHeader {
+    let client_ca = findings.file(flags, "requestheader-client-ca-file");
+    let mut headers = |flag: &str, usual: &str| {
         let names = flags.list(flag);
         for name in &names {
             if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
                 findings.error(format!("--{flag}: {name:?} is not a valid header name"));
             }
         }
-        if !names.is_empty() {
-            *target = names;
-        }
+        if names.is_empty() && !usual.is_empty() { vec![usual.to_owned()] } else { names }
     };
-    set(&mut header.username_headers, "requestheader-username-headers");
-    set(&mut header.uid_headers, "requestheader-uid-headers");
-    set(&mut header.group_headers, "requestheader-group-headers");
-    set(&mut header.extra_header_prefixes, "requestheader-extra-headers-prefix");
-    Some(header)
+    RequestHeader {
+        client_ca,
+        allowed_names: flags.list("requestheader-allowed-names"),
+        username_headers: headers("requestheader-username-headers", "X-Remote-User"),
+        uid_headers: headers("requestheader-uid-headers", ""),
+        group_headers: headers("requestheader-group-headers", "X-Remote-Group"),
+        extra_header_prefixes: headers("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+    }
 }
 
 fn service_accounts(flags: &Parsed, findings: &mut Findings) -> ServiceAccounts {

@@ -212,10 +212,11 @@ fn the_front_proxy_headers_can_be_named() {
         "--requestheader-username-headers=X-User,X-Other",
     ])
     .expect("is valid");
-    let header = config.authentication.request_header.expect("is on");
+    let header = config.authentication.request_header;
     assert_eq!(header.allowed_names, ["front-proxy"]);
     assert_eq!(header.username_headers, ["X-User", "X-Other"]);
     assert_eq!(header.group_headers, ["X-Remote-Group"], "the usual ones where none are named");
+    assert!(header.uid_headers.is_empty(), "which are none for UIDs");
     let error =
         configure(&[&format!("--requestheader-client-ca-file={path}"), "--requestheader-group-headers=not a header"]);
     assert_eq!(

@@ -230,5 +230,6 @@ fn has_names(certificate: &X509Certificate<'_>, leaf: &Leaf) -> bool {
         };
         names.iter().any(|name| matches!(name, GeneralName::IPAddress(address) if *address == bytes))
     };
-    leaf.names.iter().all(has_name) && leaf.addresses.iter().all(has_address)
+    let subject = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    subject == Some(&leaf.common_name) && leaf.names.iter().all(has_name) && leaf.addresses.iter().all(has_address)
 }

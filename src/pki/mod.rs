@@ -21,7 +21,9 @@ pub struct Pki {
     pub tls: TlsOptions,
     /// Authorities of client certificates.
     pub client_ca: PathBuf,
-    /// Whom to believe when it names a user in headers.
+    /// Authorities of front proxies.
+    pub front_proxy_ca: PathBuf,
+    /// Which front proxies to believe when they name a user in headers.
     pub request_header: RequestHeader,
     /// What this server shows aggregated servers and webhooks.
     pub proxy_client: CertificateFiles,
@@ -56,30 +58,38 @@ impl Pki {
             None => Some(ca.issue(&folder, "admin", &Leaf::client("admin", Some("system:masters")))?),
             Some(_) => None,
         };
+        let mut request_header = config.authentication.request_header.clone();
+        if request_header.client_ca.is_none() && request_header.allowed_names.is_empty() {
+            request_header.allowed_names = vec![FRONT_PROXY_CLIENT.to_owned()];
+        }
         let proxy_client = match &config.proxying.certificate {
             Some(given) => given.clone(),
-            None => front_proxy_ca.issue(&folder, FRONT_PROXY_CLIENT, &Leaf::client(FRONT_PROXY_CLIENT, None))?,
+            None => {
+                // A name that aggregated servers are told to believe.
+                let name = request_header.allowed_names.first().map_or(FRONT_PROXY_CLIENT, String::as_str);
+                front_proxy_ca.issue(&folder, FRONT_PROXY_CLIENT, &Leaf::client(name, None))?
+            }
         };
         let kubelet_client = match &config.kubelet.certificate {
             Some(given) => given.clone(),
             None => ca.issue(&folder, KUBELET_CLIENT, &Leaf::client(KUBELET_CLIENT, Some("system:masters")))?,
         };
-        let request_header = config.authentication.request_header.clone().unwrap_or_else(|| {
-            RequestHeader::usual(front_proxy_ca.certificate_path(), vec![FRONT_PROXY_CLIENT.to_owned()])
-        });
+        let given = request_header.client_ca.clone();
+        let front_proxy_ca = given.unwrap_or_else(|| front_proxy_ca.certificate_path());
         let (service_account_signing_key, service_account_keys) = service_account_keys(config, &folder);
         let client_ca = client_ca.unwrap_or_else(|| ca.certificate_path());
         Ok(Self {
             tls: TlsOptions {
                 default,
                 sni: config.serving.sni.clone(),
-                client_ca_files: vec![client_ca.clone(), request_header.client_ca.clone()],
+                client_ca_files: vec![client_ca.clone(), front_proxy_ca.clone()],
                 only_tls13: config.serving.only_tls13,
                 cipher_suites: config.serving.cipher_suites.clone(),
                 curves: config.serving.curves.clone(),
                 http2: config.serving.http2,
             },
             client_ca,
+            front_proxy_ca,
             request_header,
             proxy_client,
             kubelet_client,

@@ -66,7 +66,7 @@ impl Authentication {
                 Err(why) => objection = Some(why),
             }
         }
-        if let Some(token) = bearer_token(request) {
+        if let Some(token) = request.header(AUTHORIZATION.as_str()).and_then(bearer_token) {
             if !self.loopback_token.is_empty() && constant_time_eq(token.as_bytes(), self.loopback_token.as_bytes()) {
                 return Ok(Some(Arc::new(User::loopback())));
             }
@@ -79,13 +79,50 @@ impl Authentication {
     }
 }
 
-fn bearer_token(request: &Request) -> Option<&str> {
-    let (scheme, token) = request.header("authorization")?.trim().split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+/// What clients are told whose token stands too far right.
+pub(super) const EXTRA_SPACE: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
+
+/// What stands between the first space of a header of the scheme Bearer and the next space. What is behind counts for
+/// nothing.
+fn bearer(header: &str) -> Option<&str> {
+    let mut parts = header.trim().split(' ');
+    let scheme = parts.next()?;
+    parts.next().filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+fn bearer_token(header: &str) -> Option<&str> {
+    bearer(header).filter(|token| !token.is_empty())
+}
+
+/// Whether there is a second space before the token, which is not read then.
+pub(super) fn has_extra_space(request: &Request) -> bool {
+    request.header(AUTHORIZATION.as_str()).and_then(bearer) == Some("")
 }
 
 /// Compares secrets without telling by its time how much of them agrees.
 fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |acc, (x, y)| acc | (x ^ y)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_as_upstream_does() {
+        let check = |header: &str, token: Option<&str>, extra_space: bool| {
+            assert_eq!(bearer_token(header), token, "{header:?}");
+            assert_eq!(bearer(header) == Some(""), extra_space, "{header:?}");
+        };
+        check("Bearer abc", Some("abc"), false);
+        check(" bEARER abc ", Some("abc"), false);
+        check("Bearer abc behind", Some("abc"), false);
+        check("Bearer  abc", None, true);
+        check("Bearer", None, false);
+        check("Bearer ", None, false);
+        check("Basic abc", None, false);
+        check("Basic  abc", None, false);
+        check("", None, false);
+    }
 }

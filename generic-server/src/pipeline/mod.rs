@@ -101,6 +101,7 @@ impl Pipeline {
         let audit_id = request.audit_id.clone();
         let origin = request.header("origin").map(str::to_owned);
         let compress = self.compress && compress::allowed(&request);
+        let extra_space = authenticate::has_extra_space(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
         let flow = OnceLock::new();
@@ -109,6 +110,9 @@ impl Pipeline {
             Ok(response) => response,
             Err(status) => respond::error(&status, wanted),
         };
+        if extra_space {
+            response = respond::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
+        }
         if compress {
             response = compress::compress(response);
         }

@@ -108,6 +108,36 @@ fn an_aggregated_server_is_part_of_the_api() {
     assert_eq!(get("/api/v1/namespaces").status, 200);
 }
 
+#[test]
+fn aggregated_servers_are_told_whom_to_believe() {
+    let server = Server::start();
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let data = || server.request("GET", path, None).json()["data"].clone();
+    let expect = json!({
+        "client-ca-file": std::fs::read_to_string(server.data().join("pki/ca.crt")).expect("a file").replace('\r', ""),
+        "requestheader-client-ca-file":
+            std::fs::read_to_string(server.data().join("pki/front-proxy-ca.crt")).expect("a file").replace('\r', ""),
+        "requestheader-allowed-names": "[\"front-proxy-client\"]",
+        "requestheader-username-headers": "[\"X-Remote-User\"]",
+        "requestheader-group-headers": "[\"X-Remote-Group\"]",
+        "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+    });
+    wait_for("published", || data() == expect);
+    assert_eq!(server.request("DELETE", path, None).status, 200);
+    wait_for("published again", || data() == expect);
+    let patch = json!({"data": {"requestheader-allowed-names": "[\"other\"]", "client-ca-file": null}});
+    let file = server.dir().join("patch.json");
+    std::fs::write(&file, patch.to_string()).expect("written");
+    let name = file.to_str().expect("a name");
+    server.kubectl(&["-n", "kube-system", "patch", "cm", "extension-apiserver-authentication", "--patch-file", name]);
+    wait_for("joined with what others say", || {
+        data()["requestheader-allowed-names"] == json!("[\"other\",\"front-proxy-client\"]")
+            && data()["client-ca-file"] == expect["client-ca-file"]
+    });
+    let path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking";
+    wait_for("tracked", || server.request("GET", path, None).status == 200);
+}
+
 fn identity_goes_along(server: &Server) {
     let request = b"POST /apis/sample.test/v1/echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admintoken\r\n\
         X-Remote-User: mallory\r\nX-Remote-Extra-A: b\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";

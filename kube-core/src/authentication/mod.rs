@@ -1,5 +1,6 @@
 //! The group authentication.k8s.io: who a request is from.
 
+mod published;
 mod reviews;
 mod token_review;
 
@@ -7,6 +8,8 @@ use std::sync::Arc;
 
 use generic_server::{auth::TokenAuthenticators, registry::Endpoints, resource::Resource};
 
+pub use published::Trust;
+pub(crate) use published::task as publish;
 use reviews::SelfReview;
 use token_review::TokenReview;
 

@@ -7,6 +7,7 @@ mod keys;
 mod legacy;
 mod lookup;
 mod request;
+mod tracking;
 mod verified;
 mod verify;
 
@@ -20,6 +21,7 @@ pub use keys::{KeyError, Keys};
 pub(crate) use discovery::endpoints as discovery_endpoints;
 pub(crate) use lookup::Lookup;
 pub(crate) use request::TokenRequests;
+pub(crate) use tracking::task as track;
 pub(crate) use verify::Verifier;
 
 /// How tokens are made and checked.
