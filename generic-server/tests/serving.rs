@@ -326,7 +326,7 @@ async fn a_go_away_lets_the_request_finish_and_ends_the_connection() {
     let mut sender = http2(stream).await;
     let response = sender.send_request(get("/")).await.expect("a response");
     assert_eq!(response.status(), StatusCode::OK);
-    tokio::time::timeout(Duration::from_secs(5), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while server.lifecycle.open_connections() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -335,18 +335,29 @@ async fn a_go_away_lets_the_request_finish_and_ends_the_connection() {
     .expect("the connection ends");
 }
 
-/// `/slow` waits, `/watch` streams until it is told to end.
+/// What a test and its service tell each other.
+#[derive(Default)]
+struct Told {
+    lifecycle: std::sync::OnceLock<Lifecycle>,
+    /// A slow request is being served.
+    begun: tokio::sync::Notify,
+    /// It may end.
+    end: tokio::sync::Notify,
+}
+
+/// `/slow` waits until it may end, `/watch` streams until it is told to end.
 fn slow_or_watch(
-    lifecycle: Arc<std::sync::OnceLock<Lifecycle>>,
+    told: Arc<Told>,
 ) -> impl Fn(Request<Incoming>) -> futures_util::future::BoxFuture<'static, Response<Body>> + Send + Sync {
     move |request| {
-        let lifecycle = Arc::clone(&lifecycle);
+        let told = Arc::clone(&told);
         Box::pin(async move {
             if request.uri().path() == "/slow" {
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                told.begun.notify_one();
+                told.end.notified().await;
                 return Response::new(Body::full("done"));
             }
-            let end = lifecycle.get().expect("set before the first request").stream_end();
+            let end = told.lifecycle.get().expect("set before the first request").stream_end();
             let events = futures_util::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"event")) });
             let last = futures_util::stream::once(async move {
                 end.await;
@@ -360,23 +371,24 @@ fn slow_or_watch(
 #[tokio::test]
 async fn the_shutdown_finishes_requests_then_ends_watches_then_closes_connections() {
     let authority = Authority::new("ca");
-    let shared = Arc::new(std::sync::OnceLock::new());
+    let told = Arc::<Told>::default();
     let shutdown = ShutdownOptions::default();
-    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&shared)));
-    shared.set(server.lifecycle.clone()).expect("once");
+    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&told)));
+    told.lifecycle.set(server.lifecycle.clone()).expect("once");
     let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
     let mut sender = http2(stream).await;
     let mut watch = sender.send_request(get("/watch")).await.expect("a response").into_body();
     let first = watch.frame().await.expect("a frame").expect("no error");
     assert_eq!(first.into_data().expect("data"), "event");
     let slow = tokio::spawn(sender.send_request(get("/slow")));
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    told.begun.notified().await;
 
     let ending = tokio::spawn({
         let lifecycle = server.lifecycle.clone();
         async move { lifecycle.shutdown().await }
     });
     server.lifecycle.stopped_listening().cancelled().await;
+    told.end.notify_one();
     let slow = slow.await.expect("the task").expect("the request in flight is answered");
     assert_eq!(text(slow).await, "done");
     let last = watch.frame().await.expect("a frame").expect("no error");
@@ -390,23 +402,29 @@ async fn the_shutdown_finishes_requests_then_ends_watches_then_closes_connection
 #[tokio::test]
 async fn with_retry_after_new_requests_are_answered_429_while_old_ones_drain() {
     let authority = Authority::new("ca");
-    let shared = Arc::new(std::sync::OnceLock::new());
+    let told = Arc::<Told>::default();
     let shutdown = ShutdownOptions { retry_after: true, ..ShutdownOptions::default() };
-    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&shared)));
-    shared.set(server.lifecycle.clone()).expect("once");
+    let server = start(authority.options(), ConnectionOptions::default(), shutdown, slow_or_watch(Arc::clone(&told)));
+    told.lifecycle.set(server.lifecycle.clone()).expect("once");
     let stream = Client::default().connect(&server, &authority.certificate).await.expect("connects");
     let mut sender = http2(stream).await;
     let slow = tokio::spawn(sender.send_request(get("/slow")));
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    told.begun.notified().await;
     let ending = tokio::spawn({
         let lifecycle = server.lifecycle.clone();
         async move { lifecycle.shutdown().await }
     });
     server.lifecycle.not_ready().cancelled().await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let refused = sender.send_request(get("/slow")).await.expect("a response");
+    // Refusals begin right after that, and last as long as the slow request does.
+    let refused = loop {
+        let response = sender.send_request(get("/watch")).await.expect("a response");
+        if response.status() != StatusCode::OK {
+            break response;
+        }
+    };
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()["retry-after"], "5");
+    told.end.notify_one();
     assert_eq!(slow.await.expect("the task").expect("a response").status(), StatusCode::OK);
     ending.await.expect("the shutdown ends");
 }
@@ -418,7 +436,7 @@ async fn exchange(server: &Server, authority: &Authority, alpn: &'static [u8], b
     // The server may close while we write: what it answered still counts.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await.expect("is closed");
+    let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await.expect("is closed");
     answer
 }
 

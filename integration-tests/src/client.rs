@@ -39,6 +39,11 @@ impl Reply {
 
 /// Sends a request with the administrator's token and reads the answer.
 pub fn send(port: u16, method: &str, path: &str, content_type: &str, body: &[u8]) -> std::io::Result<Reply> {
+    raw(port, &written(method, path, content_type, body))
+}
+
+/// The administrator's request as it stands on the wire.
+fn written(method: &str, path: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     let mut request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admintoken\r\nConnection: close\r\n"
     );
@@ -48,13 +53,65 @@ pub fn send(port: u16, method: &str, path: &str, content_type: &str, body: &[u8]
     request.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
     let mut bytes = request.into_bytes();
     bytes.extend_from_slice(body);
-    raw(port, &bytes)
+    bytes
+}
+
+/// An answer whose body is still to come: the status, the headers and where to read it.
+type Begun = (u16, Vec<(String, String)>, Reader);
+type Reader = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+
+/// A watch that is read as its events come, or not at all. It ends for the server when this is dropped.
+pub struct Watch {
+    reader: Reader,
+    /// What has come and is not a whole event yet.
+    partial: Vec<u8>,
+}
+
+impl Watch {
+    /// Opens it and reads the head of the answer, which must be 200.
+    pub fn open(port: u16, path: &str) -> std::io::Result<Watch> {
+        let (status, _, mut reader) = exchange(port, &written("GET", path, "", b""))?;
+        if status == 200 {
+            return Ok(Watch { reader, partial: Vec::new() });
+        }
+        let mut body = Vec::new();
+        let _ = reader.read_to_end(&mut body); // to tell what can be told
+        Err(std::io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&body))))
+    }
+
+    /// The next event, once it is there; none when the watch has ended, in whatever way.
+    pub fn next_event(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).expect("an event"));
+            }
+            if !read_chunk(&mut self.reader, &mut self.partial).unwrap_or(false) {
+                return None;
+            }
+        }
+    }
 }
 
 /// Sends bytes over TLS as they are and reads the answer.
 pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
+    let (status, headers, mut reader) = exchange(port, request)?;
+    let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+    let mut body = Vec::new();
+    if header("transfer-encoding").is_some_and(|v| v.contains("chunked")) {
+        while read_chunk(&mut reader, &mut body)? {}
+    } else if let Some(length) = header("content-length").and_then(|v| v.parse::<u64>().ok()) {
+        reader.by_ref().take(length).read_to_end(&mut body)?;
+    } else if status == 101 {
+        let _ = reader.read_to_end(&mut body); // the other protocol, to its end, however abrupt
+    }
+    Ok(Reply { status, headers, body })
+}
+
+/// Sends a request and reads the head of the answer: its status and its headers.
+fn exchange(port: u16, request: &[u8]) -> std::io::Result<Begun> {
     let tcp = TcpStream::connect(("127.0.0.1", port))?;
-    tcp.set_read_timeout(Some(Duration::from_secs(30)))?;
+    tcp.set_read_timeout(Some(Duration::from_secs(120)))?;
     let name = ServerName::try_from("localhost").expect("a name");
     let session = ClientConnection::new(Arc::new(tls_config()), name).map_err(std::io::Error::other)?;
     let mut stream = StreamOwned::new(session, tcp);
@@ -74,30 +131,17 @@ pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
     }
-    let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-    let mut body = Vec::new();
-    if header("transfer-encoding").is_some_and(|v| v.contains("chunked")) {
-        read_chunks(&mut reader, &mut body)?;
-    } else if let Some(length) = header("content-length").and_then(|v| v.parse::<u64>().ok()) {
-        reader.by_ref().take(length).read_to_end(&mut body)?;
-    } else if status == 101 {
-        let _ = reader.read_to_end(&mut body); // the other protocol, to its end, however abrupt
-    }
-    Ok(Reply { status, headers, body })
+    Ok((status, headers, reader))
 }
 
-fn read_chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> std::io::Result<()> {
+/// Appends the next chunk; false at the last.
+fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> std::io::Result<bool> {
     let mut line = String::new();
-    loop {
-        line.clear();
-        reader.read_line(&mut line)?;
-        let size = u64::from_str_radix(line.trim(), 16).map_err(std::io::Error::other)?;
-        if size == 0 {
-            return Ok(());
-        }
-        reader.by_ref().take(size).read_to_end(body)?;
-        reader.read_line(&mut line)?;
-    }
+    reader.read_line(&mut line)?;
+    let size = u64::from_str_radix(line.trim(), 16).map_err(std::io::Error::other)?;
+    reader.by_ref().take(size).read_to_end(body)?;
+    reader.read_line(&mut line)?;
+    Ok(size > 0)
 }
 
 /// A client that takes any certificate: the tests are about what is said, the PKI's own tests about to whom.

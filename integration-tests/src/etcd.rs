@@ -12,7 +12,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::free_port;
+use crate::{scratch, server::free_port};
 
 /// A running etcd (the one on PATH, or `ETCD`) with a data folder of its own. It is killed when this is dropped.
 pub struct Etcd {
@@ -25,9 +25,7 @@ pub struct Etcd {
 impl Etcd {
     /// Starts a fresh one and waits until it serves.
     pub fn start() -> Self {
-        // In memory where there is room for it: a killed etcd keeps it, and other tests' writes do not slow its syncs.
-        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
-        let mut etcd = Etcd { child: None, dir, port: free_port(), peer: free_port() };
+        let mut etcd = Etcd { child: None, dir: scratch::folder(), port: free_port(), peer: free_port() };
         etcd.run();
         etcd
     }
@@ -52,7 +50,7 @@ impl Etcd {
         self.child = Some(child);
         let since = Instant::now();
         while self.call("/v3/kv/range", &json!({"key": STANDARD.encode("a")})).is_err() {
-            assert!(since.elapsed() < Duration::from_secs(30), "etcd does not start");
+            assert!(since.elapsed() < Duration::from_secs(120), "etcd does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -95,7 +93,7 @@ impl Etcd {
     fn call(&self, path: &str, body: &Value) -> std::io::Result<Value> {
         let body = body.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         write!(
             stream,
             "POST {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

@@ -6,10 +6,12 @@
 
 mod client;
 mod etcd;
+#[path = "../../generic-server/storage/tests/scratch/mod.rs"]
+mod scratch;
 mod server;
 mod webhook;
 
-pub use client::{Reply, raw, send, tls_config};
+pub use client::{Reply, Watch, raw, send, tls_config};
 pub use etcd::Etcd;
 pub use server::{Server, binary, client_path, free_port, kubectl_path, with_each_kubectl};
 pub use webhook::{Answer, Webhook};

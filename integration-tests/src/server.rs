@@ -12,7 +12,10 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::{Reply, send};
+use crate::{
+    client::{Reply, send},
+    scratch,
+};
 
 /// A running `kube-apiserver` with a data folder of its own. It is killed when this is dropped.
 pub struct Server {
@@ -35,7 +38,7 @@ impl Server {
 
     /// A server that is not started yet: [`Server::run`] does.
     pub fn prepare() -> Self {
-        let dir = tempfile::tempdir().expect("a folder");
+        let dir = scratch::folder(); // what is killed keeps it
         std::fs::write(dir.path().join("tokens.csv"), "admintoken,admin,admin,\"system:masters\"\nbobtoken,bob,bob,\n")
             .expect("written");
         let data = dir.path().join("data");
@@ -73,7 +76,7 @@ impl Server {
         let since = Instant::now();
         while !self.log().lines().any(|line| line == "ready") {
             let ended = self.child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_some());
-            assert!(!ended && since.elapsed() < Duration::from_secs(60), "not ready:\n{}", self.log());
+            assert!(!ended && since.elapsed() < Duration::from_secs(120), "not ready:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -404,7 +404,7 @@ fn owners(object: &Value, path: &[&str]) -> Vec<String> {
 fn soon<T>(run: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let out = run();
-    assert!(start.elapsed() < Duration::from_secs(10), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
     out
 }
 

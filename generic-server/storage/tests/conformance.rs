@@ -1,6 +1,8 @@
 //! The suite on the backends that need nothing else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod scratch;
+
 use std::sync::Arc;
 
 use storage::{
@@ -14,7 +16,7 @@ async fn memory_passes_the_suite() {
 }
 
 async fn embedded(relaxed: bool) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch::folder();
     let count = std::sync::atomic::AtomicUsize::new(0);
     conformance::run(async || {
         let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -22,6 +22,8 @@ use storage::{
 /// Tells the child which folder to write to.
 const FOLDER: &str = "STORAGE_CRASH_FOLDER";
 const CALLERS: usize = 16;
+/// How many answers must have been given before the kill, however slow the disk is.
+const FIRST: usize = 5;
 
 /// The process that is killed: writes without end, and says on standard output what has been answered.
 #[test]
@@ -81,26 +83,29 @@ fn start(folder: &Path) -> Child {
         .unwrap()
 }
 
-/// Lets it write for a while, kills it, and returns the lines it said.
+/// Lets it write for a while after its first answers, kills it, and returns the lines it said.
 fn run_and_kill(folder: &Path, after: Duration) -> Vec<String> {
     let mut child = start(folder);
     let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let (opened, open) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let (mut said, mut line) = (Vec::new(), String::new());
         while lines.read_line(&mut line).unwrap_or(0) > 0 {
             // A last line may be cut.
             if let Some((_, text)) = line.strip_suffix('\n').and_then(|line| line.split_once('#')) {
-                match text {
-                    "open" => opened.send(()).unwrap(),
-                    text => said.push(text.to_owned()),
+                if text != "open" {
+                    said.push(text.to_owned());
+                }
+                if said.len() == FIRST {
+                    // Nobody listens any more if it took too long, which fails by itself.
+                    let _ = tell.send(());
                 }
             }
             line.clear();
         }
         said
     });
-    open.recv_timeout(Duration::from_secs(20)).expect("the store opens after a crash");
+    told.recv_timeout(Duration::from_secs(120)).expect("the store opens after a crash, and answers");
     std::thread::sleep(after);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -154,7 +159,7 @@ async fn a_killed_writer_loses_no_answered_write_and_reuses_no_revision() {
         drop(watch);
         store.close().await;
     }
-    assert!(total > kills as usize * 5, "it was under load: {total}");
+    assert!(total >= kills as usize * FIRST, "it was under load: {total}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,8 @@
 //! The embedded store against the plain one in memory: the same operations, the same answers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod scratch;
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -168,7 +170,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let folder = tempfile::tempdir().unwrap();
+            let folder = scratch::folder();
             let options = Options { checkpoint_after, ..Options::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut pair = Pair { model: Memory::new(), store, options, folder, watches: Vec::new(), oldest: 1 };
@@ -188,7 +190,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let folder = tempfile::tempdir().unwrap();
+            let folder = scratch::folder();
             let store = Embedded::open(folder.path(), Options::default()).unwrap();
             let recorder = Recorder::new();
             let _watch = store.watch("/", 1, recorder.clone()).await.unwrap();

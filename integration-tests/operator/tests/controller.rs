@@ -114,7 +114,7 @@ fn definition() -> Value {
 
 /// Looks until `done` is satisfied with what it finds.
 async fn wait_for<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
-    for _ in 0..400 {
+    for _ in 0..2400 {
         if done().await {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use integration_tests::{Answer, Reply, Server, Webhook, send};
+use integration_tests::{Answer, Reply, Server, Watch, Webhook, send};
 use serde_json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -139,21 +139,18 @@ fn a_list_is_converted_in_batches_and_a_watch_once_for_all() {
 
     let version = list["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
     let port = setting.server.port();
-    let watchers: Vec<_> = (0..8)
-        .map(|_| {
-            let path = Setting::path("v2", &format!("?watch=1&resourceVersion={version}&timeoutSeconds=3"));
-            std::thread::spawn(move || send(port, "GET", &path, "", b"").expect("events").text())
-        })
-        .collect();
-    std::thread::sleep(std::time::Duration::from_millis(300)); // they may also come late, and find the event
+    let path = Setting::path("v2", &format!("?watch=1&resourceVersion={version}"));
+    let watches: Vec<_> = (0..8).map(|_| Watch::open(port, &path).expect("a watch")).collect();
     setting.create("v1", "late", "size", 9);
-    for watcher in watchers {
-        let events = watcher.join().expect("watched");
-        assert!(events.contains("\"ADDED\"") && events.contains("\"count\":9"), "{events}");
+    for mut watch in watches {
+        let event = watch.next_event().expect("an event");
+        assert!(event["type"] == "ADDED" && event["object"]["spec"]["count"] == 9, "{event}");
     }
     assert_eq!(setting.webhook.calls(), 3, "one event is converted once for eight watchers");
-    let initial = setting.get("v2", "?watch=1&timeoutSeconds=1").text();
-    assert_eq!(initial.lines().count(), 301);
+    let mut initial = Watch::open(port, &Setting::path("v2", "?watch=1")).expect("a watch");
+    for _ in 0..301 {
+        assert_eq!(initial.next_event().expect("an event")["type"], "ADDED");
+    }
     assert_eq!(setting.webhook.calls(), 3);
 }
 
@@ -242,7 +239,7 @@ fn a_webhook_that_hangs_or_is_not_there_slows_nothing_else() {
     *hangs.lock().expect("not poisoned") = true;
     let port = setting.server.port();
     let waiting: Vec<_> = (0..40)
-        .map(|_| std::thread::spawn(move || send(port, "GET", &Setting::path("v2", "b?timeout=2s"), "", b"")))
+        .map(|_| std::thread::spawn(move || send(port, "GET", &Setting::path("v2", "b?timeout=6s"), "", b"")))
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(200)); // so that they wait already
     for _ in 0..20 {
@@ -250,7 +247,7 @@ fn a_webhook_that_hangs_or_is_not_there_slows_nothing_else() {
         assert_eq!(setting.get("v1", "b").status, 200);
         assert_eq!(setting.server.request("GET", "/api/v1/namespaces/default", None).status, 200);
         assert_eq!(setting.get("v2", "a").status, 200, "what is known needs no webhook");
-        assert!(since.elapsed().as_millis() < 1000);
+        assert!(since.elapsed().as_secs() < 5, "nobody waited with those who wait: {:?}", since.elapsed());
     }
     for waiting in waiting {
         let status = waiting.join().expect("asked").expect("an answer").status;

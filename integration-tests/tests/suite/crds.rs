@@ -139,9 +139,9 @@ fn large_definitions_install_and_work_with_kubectl() {
             &server.kubectl_with(&["apply", "--server-side", "-f", "-"], &one.to_string()),
             &["serverside-applied"],
         );
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
     }
-    server.kubectl(&["wait", "--for=condition=Established", "--all", "crd", "--timeout=10s"]);
+    server.kubectl(&["wait", "--for=condition=Established", "--all", "crd", "--timeout=100s"]);
     contains(
         &server.kubectl(&["api-resources", "--categories=everything"]),
         &["issuers", "routes", "applications", "iss"],
@@ -162,7 +162,7 @@ fn large_definitions_install_and_work_with_kubectl() {
     contains(&String::from_utf8_lossy(&misspelt.stderr), &["unknown field \"spec.acme.nam0\""]);
     let ready = "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}";
     server.kubectl(&["patch", "issuer", "one", "--subresource=status", "--type=merge", "-p", ready]);
-    server.kubectl(&["wait", "--for=condition=Ready", "issuer/one", "--timeout=10s"]);
+    server.kubectl(&["wait", "--for=condition=Ready", "issuer/one", "--timeout=100s"]);
     contains(&server.kubectl(&["get", "iss"]), &["READY", "AGE", "one", "True"]);
     contains(
         &server.kubectl(&["explain", "issuer.spec.acme.part0"]),
@@ -195,7 +195,7 @@ fn large_definitions_install_and_work_with_kubectl() {
         "jsonpath={.spec.values.any.thing[1]} {.spec.template.data.a}",
     ]);
     assert_eq!(kept, "two b");
-    server.kubectl(&["delete", "crd", "--all", "--timeout=20s"]);
+    server.kubectl(&["delete", "crd", "--all", "--timeout=100s"]);
     assert_eq!(server.request("GET", "/apis/issue.test/v1/issuers", None).status, 404);
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
@@ -296,7 +296,7 @@ fn schemas_as_bad_as_can_be_are_refused_or_served_in_good_time() {
     let try_spec = |name: &str, spec: Value| {
         let since = Instant::now();
         let reply = server.request("POST", DEFINITIONS, Some(&with_spec(name, spec)));
-        assert!(since.elapsed() < Duration::from_secs(10), "{name}: {:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(60), "{name}: {:?}", since.elapsed());
         assert!((200..500).contains(&reply.status), "{name}: {}", reply.text());
         (reply.status, reply.text())
     };
@@ -346,7 +346,7 @@ fn objects_as_bad_as_can_be_are_refused_or_taken_in_good_time() {
         );
         let since = Instant::now();
         let reply = send(server.port(), "POST", path, "application/json", body.as_bytes()).expect("an answer");
-        assert!(since.elapsed() < Duration::from_secs(10), "{name}: {:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(60), "{name}: {:?}", since.elapsed());
         reply.status
     };
     assert_eq!(create("slow", &format!("{{\"slow\":\"{}\"}}", "a".repeat(100_000))), 422);

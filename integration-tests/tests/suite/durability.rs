@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use integration_tests::{Server, send};
@@ -39,7 +39,13 @@ fn every_acknowledged_write_is_there_after_a_kill() {
                 })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(700));
+        let before = acknowledged.lock().expect("no writer panics").len();
+        let since = Instant::now();
+        // However slow the disk: it is killed when it has answered some.
+        while acknowledged.lock().expect("no writer panics").len() < before + 40 {
+            assert!(since.elapsed() < Duration::from_secs(120), "{}", server.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
         server.kill();
         stop.store(true, Ordering::Relaxed);
         for writer in writers {
@@ -52,7 +58,6 @@ fn every_acknowledged_write_is_there_after_a_kill() {
             items.iter().map(|i| (i["metadata"]["name"].as_str().unwrap_or(""), version_of(&i["metadata"]))).collect();
         assert_eq!(found.len(), items.len(), "nothing is there twice");
         let acknowledged = acknowledged.lock().expect("no writer panics");
-        assert!(acknowledged.len() > 10 * (round + 1), "it was under load: {}", acknowledged.len());
         for (name, version) in acknowledged.iter() {
             assert_eq!(found.get(name.as_str()), Some(version), "{name} was acknowledged");
         }

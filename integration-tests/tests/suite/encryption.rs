@@ -175,7 +175,7 @@ fn a_kms_plugin_sees_no_value_and_may_be_away() {
     };
     let plugin = start();
     let provider =
-        format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{}', timeout: 1s}}}}", socket.display());
+        format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{}', timeout: 10s}}}}", socket.display());
     let rules = [("secrets", provider.as_str())];
     let mut encrypted = Encrypted::start(&rules);
     encrypted.create(SECRETS, &secret("one"));
@@ -197,7 +197,7 @@ fn a_kms_plugin_sees_no_value_and_may_be_away() {
     let _plugin = start();
     let since = Instant::now();
     while encrypted.read(&format!("{SECRETS}/one")).0 != 200 || encrypted.read("/readyz").0 != 200 {
-        assert!(since.elapsed() < Duration::from_secs(60), "{}", encrypted.server.log());
+        assert!(since.elapsed() < Duration::from_secs(180), "{}", encrypted.server.log());
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(encrypted.read(&format!("{SECRETS}/one")).1["data"]["k"], MARK);

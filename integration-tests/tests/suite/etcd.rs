@@ -31,7 +31,7 @@ fn server_on(etcd: &Etcd) -> Server {
 fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(60), "{what}\n{}", server.log());
+        assert!(since.elapsed() < Duration::from_secs(180), "{what}\n{}", server.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

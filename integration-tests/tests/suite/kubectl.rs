@@ -52,12 +52,12 @@ fn kubectl_works_with_objects() {
         let diff = server.try_kubectl(&["diff", "-f", "-"], manifest);
         contains(&String::from_utf8_lossy(&diff.stdout), &["-  colour: red", "+  colour: green"]);
         server.kubectl(&["delete", "deployment", "web"]);
-        server.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=10s"]);
+        server.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=100s"]);
         assert!(!server.try_kubectl(&["get", "deployment", "web"], "").status.success());
         // No controller makes the account that every pod runs as.
         server.kubectl(&["create", "serviceaccount", "default"]);
         server.kubectl(&["run", "pod", "--image=busybox"]);
-        contains(&server.kubectl(&["get", "pods", "--watch", "--request-timeout=1s", "-o", "name"]), &["pod/pod"]);
+        contains(&server.kubectl(&["get", "pods", "--watch", "--request-timeout=3s", "-o", "name"]), &["pod/pod"]);
         assert!(!server.log().contains("panicked"), "{}", server.log());
     });
 }
@@ -90,7 +90,7 @@ fn kubectl_works_with_custom_resources() {
             &server.kubectl(&["get", "crd", "widgets.example.com", "-o", conditions]),
             &["NamesAccepted", "Established"],
         );
-        server.kubectl(&["delete", "crd", "widgets.example.com", "--timeout=20s"]);
+        server.kubectl(&["delete", "crd", "widgets.example.com", "--timeout=100s"]);
         assert_eq!(server.request("GET", "/apis/example.com/v1/widgets", None).status, 404);
     });
 }

@@ -48,7 +48,7 @@ metadata: {name: node-1}
 
         patch("pdb", &format!(r#"{{"status":{{"disruptionsAllowed":1,{counts}}}}}"#));
         contains(
-            &server.kubectl(&["drain", "node-1", "--force", "--timeout=20s"]),
+            &server.kubectl(&["drain", "node-1", "--force", "--timeout=100s"]),
             &["pod/held evicted", "node-1 drained"],
         );
         assert_eq!(server.kubectl(&["get", "pods", "-o", "name"]), "");
@@ -149,7 +149,7 @@ fn kubectl_rolls_out_and_back() {
         );
         server.kubectl(&["patch", "deployment", "web", "--subresource=status", "--type=merge", "-p", &status]);
         contains(
-            &server.kubectl(&["rollout", "status", "deployment/web", "--timeout=10s"]),
+            &server.kubectl(&["rollout", "status", "deployment/web", "--timeout=100s"]),
             &["successfully rolled out"],
         );
     });

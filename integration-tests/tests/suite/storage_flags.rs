@@ -22,13 +22,13 @@ fn events_are_forgotten_after_their_time_and_watchers_hear_of_it() {
         "metadata": {"name": "e", "namespace": "default"}, "reason": "Tested", "type": "Normal",
         "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"},
     });
+    let since = Instant::now();
     let created = server.request("POST", EVENTS, Some(&event));
     assert_eq!(created.status, 201, "{}", created.text());
     assert_eq!(server.request("POST", CONFIGMAPS, Some(&json!({"metadata": {"name": "stays"}}))).status, 201);
     let version = created.json()["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
-    let since = Instant::now();
     while server.request("GET", &format!("{EVENTS}/e"), None).status != 404 {
-        assert!(since.elapsed() < Duration::from_secs(30), "it expires");
+        assert!(since.elapsed() < Duration::from_secs(120), "it expires");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(since.elapsed() > Duration::from_millis(1500), "{:?}", since.elapsed());
@@ -44,7 +44,7 @@ fn a_watch_without_a_time_lasts_as_long_as_the_flag_says() {
     let since = Instant::now();
     assert_eq!(server.request("GET", &format!("{CONFIGMAPS}?watch=1"), None).status, 200);
     let lasted = since.elapsed();
-    assert!(lasted >= Duration::from_secs(1) && lasted < Duration::from_secs(10), "{lasted:?}");
+    assert!(lasted >= Duration::from_secs(1) && lasted < Duration::from_secs(60), "{lasted:?}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn objects_are_counted_and_the_database_is_measured() {
         if metrics.contains("apiserver_storage_objects{resource=\"secrets\"} 3\n") && measured {
             return;
         }
-        assert!(since.elapsed() < Duration::from_secs(30), "{metrics}");
+        assert!(since.elapsed() < Duration::from_secs(120), "{metrics}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -3,6 +3,8 @@
 //! Needs the `etcd` binary on PATH (Debian: etcd-server), or where `ETCD` says.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../scratch/mod.rs"]
+mod scratch;
 mod server;
 
 use std::{
@@ -22,7 +24,7 @@ fn options(servers: &[String]) -> EtcdOptions {
     let servers = servers.to_vec();
     EtcdOptions {
         servers,
-        timeout: Duration::from_secs(20),
+        timeout: Duration::from_secs(60),
         compaction_interval: Duration::ZERO,
         ..EtcdOptions::default()
     }

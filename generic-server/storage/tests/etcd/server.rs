@@ -94,7 +94,7 @@ impl Server {
     }
 
     async fn ready(&mut self) {
-        for _ in 0..400 {
+        for _ in 0..2400 {
             assert!(self.child.try_wait().unwrap().is_none(), "{}", self.log());
             if TcpStream::connect(("127.0.0.1", self.port)).await.is_ok() {
                 return;
@@ -116,11 +116,6 @@ impl Drop for Server {
     }
 }
 
-/// A folder in memory where there is one: a killed etcd keeps it, and other tests' writes do not slow its syncs.
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
 /// A cluster of so many servers.
 pub(crate) async fn cluster(size: usize) -> Vec<Server> {
     let mut servers = start("http", size, &[]);
@@ -135,7 +130,7 @@ fn start(scheme: &'static str, size: usize, more: &[String]) -> Vec<Server> {
     let members = ports.iter().enumerate().map(|(n, (_, peer))| format!("m{n}=http://127.0.0.1:{peer}"));
     let members = members.collect::<Vec<_>>().join(",");
     let start = |(n, (port, peer)): (usize, &(u16, u16))| {
-        let folder = folder();
+        let folder = crate::scratch::folder(); // what is killed keeps it
         let mut arguments = vec![
             format!("--name=m{n}"),
             format!("--listen-client-urls={scheme}://127.0.0.1:{port}"),

@@ -41,7 +41,7 @@ impl Decode for Words {
 const PREFIX: &str = "/r/things/";
 
 fn options() -> Options {
-    Options { indexed: vec![0], labels_from: 3, page: 3, patience: Duration::from_millis(300), ..Options::default() }
+    Options { indexed: vec![0], labels_from: 3, page: 3, patience: Duration::from_secs(30), ..Options::default() }
 }
 
 async fn cache_with(store: Arc<dyn Store>, options: Options) -> Arc<Cache> {
