@@ -312,13 +312,13 @@ impl Walk<'_> {
         // Values under keys that are not specified come first.
         if let Some(values) = values {
             for (name, value) in members.iter().filter(|(name, _)| object.field(name).is_none()) {
-                let old = old.and_then(|old| old.member(name, values));
+                let old = old.and_then(|old| old.member(name));
                 outcome.merge(self.ratcheted(values, value, old, &path.field(name)));
             }
         }
         for (_, value, field) in object.join(members) {
             let Some(field) = field else { continue };
-            let old = old.and_then(|old| old.member(&field.name, &field.schema));
+            let old = old.and_then(|old| old.member(&field.name));
             outcome.merge(self.ratcheted(&field.schema, value, old, &path.field(&field.name)));
         }
         for name in validation.map_or(&[][..], |v| &v.required) {

@@ -1,13 +1,13 @@
 //! Old values that correspond to new ones.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::Value;
 use crate::meta::go_text;
 use crate::schema::{ListType, Schema, Shape};
 
-/// The old value of a place, and the schema that tells how its items correspond to new ones.
+/// The old value of a place, and the schema that tells how its parts correspond to new ones: the one outside of `allOf` and
+/// the like, which alone has list types.
 #[derive(Clone, Copy)]
 pub(super) struct Old<'a> {
     pub(super) value: &'a Value,
@@ -34,12 +34,9 @@ fn key_of(item: &Value, keys: &[crate::Str]) -> String {
 }
 
 impl<'a> Old<'a> {
-    /// The old member of an object.
-    pub(super) fn member<'s>(self, name: &str, schema: &'s Schema) -> Option<Old<'s>>
-    where
-        'a: 's,
-    {
-        Some(Old { value: self.value.get(name)?, schema })
+    /// The old member of an object; a member that is not specified has none.
+    pub(super) fn member(self, name: &str) -> Option<Self> {
+        Some(Old { value: self.value.get(name)?, schema: self.child(name)? })
     }
 
     /// The old items that the new ones correspond to: by key; those of other lists are not items of their own.
@@ -51,7 +48,8 @@ impl<'a> Old<'a> {
         let old = self.value.as_array().unwrap_or_default();
         let items = match &self.schema.list_type {
             ListType::Map(keys) => {
-                let by_key: HashMap<String, &Value> = old.iter().map(|item| (key_of(item, keys), item)).collect();
+                // Of those with the same key the first one counts.
+                let by_key: HashMap<String, &Value> = old.iter().rev().map(|item| (key_of(item, keys), item)).collect();
                 new.iter().map(|item| by_key.get(&key_of(item, keys)).copied()).collect()
             }
             ListType::Set | ListType::Atomic => Vec::new(),
@@ -59,29 +57,18 @@ impl<'a> Old<'a> {
         OldItems { items, schema }
     }
 
-    /// Whether the new value is the old one; lists with keys may have another order.
+    /// Whether the new value is the old one; lists with keys may have another order. An object with members that are not
+    /// specified never is: upstream finds no old ones for them.
     pub(super) fn equals(self, new: &Value) -> bool {
         match (self.value, new) {
             (Value::Object(old), Value::Object(members)) => {
-                old.shares(members)
-                    || (old.len() == members.len()
-                        && members.iter().all(|(name, value)| match (old.get(name), self.child(name)) {
-                            (Some(old), Some(schema)) => Old { value: old, schema }.equals(value),
-                            (Some(old), None) => old == value,
-                            (None, _) => false,
-                        }))
+                old.len() == members.len()
+                    && members.iter().all(|(name, value)| self.member(name).is_some_and(|old| old.equals(value)))
             }
-            (Value::Array(old), Value::Array(new)) => {
-                Arc::ptr_eq(old, new)
-                    || (old.len() == new.len() && {
-                        let items = self.items(new);
-                        let keyed = matches!(self.schema.list_type, ListType::Map(_));
-                        if keyed {
-                            new.iter().enumerate().all(|(i, v)| items.get(i).is_some_and(|old| old.equals(v)))
-                        } else {
-                            old == new
-                        }
-                    })
+            (Value::Array(old), Value::Array(new)) if matches!(self.schema.list_type, ListType::Map(_)) => {
+                let items = self.items(new);
+                old.len() == new.len()
+                    && new.iter().enumerate().all(|(i, v)| items.get(i).is_some_and(|old| old.equals(v)))
             }
             (old, new) => old == new,
         }

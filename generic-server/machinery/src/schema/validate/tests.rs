@@ -156,7 +156,11 @@ fn branches_are_reported_as_upstream_does() {
 fn updates_may_keep_what_was_wrong() {
     let schema = r#"{"type":"object","properties":{"n":{"type":"integer","maximum":1},"l":{"type":"array","x-kubernetes-list-type":"map",
         "x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"},"w":{"type":"integer","maximum":1}}}},
-        "set":{"type":"array","x-kubernetes-list-type":"atomic","items":{"type":"integer","maximum":1}}}}"#;
+        "set":{"type":"array","x-kubernetes-list-type":"atomic","items":{"type":"integer","maximum":1}},
+        "free":{"type":"object","required":["x"],"x-kubernetes-preserve-unknown-fields":true,"properties":{"y":{"type":"integer"}}},
+        "in":{"type":"object","properties":{"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],
+          "items":{"type":"object","properties":{"k":{"type":"string"},"w":{"type":"integer"}}}}},
+          "allOf":[{"properties":{"l":{"items":{"properties":{"w":{"maximum":1}}}}}}]}}}"#;
     let schema = structural::parse(&read(schema));
     let check = |old: &str, new: &str, want: &[&str]| {
         let errors = validate_update(&schema, &read(old), &read(new), &Path::ROOT);
@@ -168,6 +172,13 @@ fn updates_may_keep_what_was_wrong() {
     check(r#"{"l":[{"k":"a","w":5},{"k":"b"}]}"#, r#"{"l":[{"k":"b","w":7},{"k":"a","w":5}]}"#, &["l[0].w"]);
     check(r#"{"set":[5,0]}"#, r#"{"set":[5,0],"n":1}"#, &[]);
     check(r#"{"set":[5,0]}"#, r#"{"set":[5,1]}"#, &["set[0]"]);
+    // An object with members that are not specified is never the old one.
+    check(r#"{"free":{"y":5}}"#, r#"{"free":{"y":5},"n":1}"#, &[]);
+    check(r#"{"free":{"z":5}}"#, r#"{"free":{"z":5},"n":1}"#, &["free.x"]);
+    // Inside of allOf items correspond as the schema outside says.
+    let old = r#"{"in":{"l":[{"k":"a","w":5},{"k":"b","w":1}]}}"#;
+    check(old, r#"{"in":{"l":[{"k":"b","w":0},{"k":"a","w":5}]}}"#, &[]);
+    check(old, r#"{"in":{"l":[{"k":"b","w":9},{"k":"a","w":5}]}}"#, &["in.l[0].w", "<nil>"]);
 }
 
 #[test]
