@@ -1,7 +1,5 @@
 //! Content negotiation: which media type, and which form of an object, a client accepts.
 
-use machinery::Str;
-
 /// An encoding of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Media {
@@ -32,8 +30,13 @@ impl Media {
         if header.is_empty() {
             return Some(Media::Json);
         }
-        let media = MediaType::parse(header)?;
-        allowed.iter().copied().find(|m| m.name() == media.essence)
+        let name = media_type::name(header)?;
+        allowed.iter().copied().find(|m| m.name() == name)
+    }
+
+    /// Whether events can be sent in it, one after the other.
+    const fn streams(self) -> bool {
+        !matches!(self, Media::Yaml)
     }
 }
 
@@ -67,9 +70,11 @@ impl Offer {
     /// Nothing but JSON.
     pub const JSON: Offer = Offer { media: &[Media::Json], routed: true, transforms: false, aggregated: None };
 
-    /// Whether an Accept header names any of the media types, whatever their parameters.
+    /// Whether an Accept header names any of the media types, as a router reads it: letter by letter, whatever their
+    /// parameters, and of wildcards it knows but one. None at all accepts everything.
     pub fn has_media(&self, accept: &str) -> bool {
-        accept.split(',').filter_map(MediaType::parse).any(|clause| self.media.iter().any(|m| clause.matches(*m)))
+        let mut names = accept.split(',').map(|clause| clause.split(';').next().unwrap_or("").trim());
+        accept.is_empty() || names.any(|name| name == "*/*" || self.media.iter().any(|m| m.name() == name))
     }
 }
 
@@ -119,72 +124,129 @@ impl Accepted {
     }
 }
 
-/// Reads an Accept header (and the query's `pretty`, and the User-Agent, which upstream turns on indenting for) against an
-/// offer. `None`: nothing that is accepted is offered.
-pub fn negotiate(accept: Option<&str>, pretty: Option<bool>, agent: Option<&str>, offer: &Offer) -> Option<Accepted> {
-    let accept = accept.unwrap_or("");
-    let first = offer.media[0];
-    let (media, form, asked_pretty) = if accept.is_empty() {
-        (first, Form::Whole, false)
-    } else {
-        let mut clauses: Vec<MediaType> = accept.split(',').filter_map(MediaType::parse).collect();
-        clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality)); // stable: of equals the first named wins
-        clauses.iter().find_map(|clause| {
-            offer.media.iter().find(|m| clause.matches(**m)).and_then(|m| {
-                let form = clause.form(*m, offer)?;
-                Some((*m, form, clause.param("pretty").is_some_and(|p| p == "1" || p == "true")))
-            })
-        })?
+/// Reads an Accept header against an offer. JSON is indented if a clause of it, the query's `pretty`, or (where the query
+/// says nothing) the User-Agent asks for it. `None`: nothing that is accepted is offered.
+pub fn negotiate(accept: Option<&str>, pretty: Option<&str>, agent: Option<&str>, offer: &Offer) -> Option<Accepted> {
+    let (media, form, asked_pretty) = match accept.unwrap_or("") {
+        "" => (offer.media[0], Form::Whole, false),
+        accept => {
+            let clauses = clauses(accept);
+            // Where there is an aggregated form, whoever names it anywhere gets it.
+            let aggregated = offer.aggregated.and_then(|_| agree(&clauses, offer, Clause::aggregated));
+            aggregated.or_else(|| agree(&clauses, offer, Clause::form))?
+        }
     };
-    let pretty = pretty.unwrap_or_else(|| {
-        asked_pretty
-            || agent.is_some_and(|a| ["curl", "Wget", "Mozilla/5.0"].iter().any(|browser| a.starts_with(browser)))
-    });
+    let pretty = asked_pretty
+        || match pretty {
+            None | Some("") => {
+                agent.is_some_and(|a| ["curl", "Wget", "Mozilla/5.0"].iter().any(|browser| a.starts_with(browser)))
+            }
+            Some(flag) => matches!(flag, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        };
     Some(Accepted { media, form, pretty: pretty && media == Media::Json })
 }
 
-/// One media type with its parameters.
-struct MediaType {
-    essence: Str,
-    params: Vec<(Str, Str)>,
+/// The first clause that can be met, with the encoding and the form, and whether it asks for indented text.
+fn agree<'a>(
+    clauses: &[Clause<'a>],
+    offer: &Offer,
+    form: impl Fn(&Clause<'a>, Media, &Offer) -> Option<Form>,
+) -> Option<(Media, Form, bool)> {
+    clauses.iter().find_map(|clause| {
+        let matching = offer.media.iter().filter(|media| clause.matches(**media));
+        let (media, form) = matching.into_iter().find_map(|media| Some((*media, form(clause, *media, offer)?)))?;
+        Some((media, form, clause.param("pretty") == Some("1")))
+    })
+}
+
+/// A clause of an Accept header. Upstream's reader is lenient: what it does not understand it leaves out.
+struct Clause<'a> {
+    main: &'a str,
+    sub: &'a str,
+    params: Vec<(&'a str, &'a str)>,
     quality: f32,
 }
 
-impl MediaType {
-    fn parse(text: &str) -> Option<MediaType> {
+/// How many clauses upstream sorts by insertion. It matters: its order is none, a clause may come both before and after
+/// another.
+const FEW: usize = 12;
+
+/// The clauses, the preferred first.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
+    if clauses.len() > FEW {
+        clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(a.wildcards().cmp(&b.wildcards())));
+        return clauses;
+    }
+    for i in 1..clauses.len() {
+        for j in (1..=i).rev() {
+            if !clauses[j].before(&clauses[j - 1]) {
+                break;
+            }
+            clauses.swap(j, j - 1);
+        }
+    }
+    clauses
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Option<Clause<'a>> {
         let mut parts = text.split(';');
-        let essence = parts.next()?.trim().to_ascii_lowercase();
-        if essence.is_empty() || !essence.contains('/') {
+        let (main, sub) = match parts.next()?.trim() {
+            "*" => ("*", "*"),
+            name => name.split_once('/').map(|(main, sub)| (main.trim(), sub.trim()))?,
+        };
+        if sub.contains('/') {
             return None;
         }
         let (mut params, mut quality) = (Vec::new(), 1.0);
-        for part in parts {
-            let (key, value) = part.split_once('=')?;
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
-            if key == "q" {
-                quality = value.parse().unwrap_or(1.0);
-            } else {
-                params.push((Str::from(key), Str::from(value)));
+        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
+            match key.trim() {
+                _ if value.is_empty() || value.contains('=') => {}
+                "q" => quality = value.parse().unwrap_or(0.0),
+                key => params.push((key, value.trim())),
             }
         }
-        Some(MediaType { essence: essence.into(), params, quality })
+        Some(Clause { main, sub, params, quality })
     }
 
+    /// Of a parameter that is repeated the last counts.
     fn param(&self, key: &str) -> Option<&str> {
-        self.params.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.params.iter().rev().find(|(k, _)| *k == key).map(|(_, v)| *v)
+    }
+
+    fn wildcards(&self) -> usize {
+        usize::from(self.main == "*") + usize::from(self.sub == "*")
+    }
+
+    fn before(&self, other: &Clause<'_>) -> bool {
+        self.quality > other.quality || (self.main != "*" && other.main == "*") || (self.sub != "*" && other.sub == "*")
     }
 
     fn matches(&self, media: Media) -> bool {
-        self.essence == media.name() || self.essence == "*/*" || self.essence == "application/*"
+        let (main, sub) = media.name().split_once('/').expect("a media type has a slash");
+        (self.main == main && (self.sub == sub || self.sub == "*")) || (self.main == "*" && self.sub == "*")
+    }
+
+    /// The kind, group and version that the clause asks for, if it names any of them.
+    fn kind(&self) -> Option<(&str, &str, &str)> {
+        let [kind, group, version] = ["as", "g", "v"].map(|key| self.param(key));
+        let named = kind.is_some() || group.is_some() || version.is_some();
+        named.then(|| (group.unwrap_or(""), version.unwrap_or(""), kind.unwrap_or("")))
+    }
+
+    fn aggregated(&self, _: Media, offer: &Offer) -> Option<Form> {
+        (self.kind()? == offer.aggregated?).then_some(Form::Aggregated)
     }
 
     /// The form that the clause asks for; `None` if it cannot be had.
     fn form(&self, media: Media, offer: &Offer) -> Option<Form> {
-        let Some(kind) = self.param("as") else { return Some(Form::Whole) };
-        let (group, version) = (self.param("g").unwrap_or(""), self.param("v").unwrap_or(""));
-        if offer.aggregated == Some((group, version, kind)) {
-            return Some(Form::Aggregated);
+        match self.param("stream") {
+            None | Some("") => {}
+            Some("watch") if offer.transforms && media.streams() => {}
+            Some(_) => return None,
         }
+        let Some((group, version, kind)) = self.kind() else { return Some(Form::Whole) };
         if !offer.transforms || group != "meta.k8s.io" {
             return None;
         }
@@ -199,6 +261,63 @@ impl MediaType {
             "PartialObjectMetadataList" => Some(Form::MetadataList { beta }),
             _ => None,
         }
+    }
+}
+
+/// A Content-Type as Go's mime package reads it.
+mod media_type {
+    /// The media type in lower case; `None` if something is wrong with what stands behind it.
+    pub(super) fn name(header: &str) -> Option<String> {
+        let (name, _) = header.split_once(';').unwrap_or((header, ""));
+        let mut rest = header[name.len()..].trim_start();
+        let mut params: Vec<(String, String)> = Vec::new();
+        while !rest.is_empty() && rest.trim_end() != ";" {
+            let (key, value, after) = param(rest)?;
+            match params.iter().find(|(k, _)| *k == key) {
+                Some((_, other)) if *other != value => return None,
+                _ => params.push((key, value)),
+            }
+            rest = after.trim_start();
+        }
+        Some(name.trim().to_ascii_lowercase())
+    }
+
+    /// A parameter with the semicolon in front, and what comes after it.
+    fn param(text: &str) -> Option<(String, String, &str)> {
+        let (key, rest) = token(text.strip_prefix(';')?.trim_start())?;
+        let rest = rest.trim_start().strip_prefix('=')?.trim_start();
+        let (value, rest) = match rest.strip_prefix('"') {
+            Some(quoted) => unquoted(quoted)?,
+            None => token(rest).map(|(value, rest)| (value.to_owned(), rest))?,
+        };
+        Some((key.to_ascii_lowercase(), value, rest))
+    }
+
+    fn is_special(c: char) -> bool {
+        r#"()<>@,;:\"/[]?="#.contains(c)
+    }
+
+    fn token(text: &str) -> Option<(&str, &str)> {
+        let end = text.find(|c: char| !c.is_ascii_graphic() || is_special(c)).unwrap_or(text.len());
+        (end > 0).then(|| text.split_at(end))
+    }
+
+    /// What stands before the closing quote, without its backslashes, and what stands after it.
+    fn unquoted(text: &str) -> Option<(String, &str)> {
+        let mut value = String::new();
+        let mut chars = text.char_indices().peekable();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '"' => return Some((value, &text[at + 1..])),
+                '\r' | '\n' => return None,
+                '\\' => match chars.next_if(|(_, next)| is_special(*next)) {
+                    Some((_, escaped)) => value.push(escaped),
+                    None => value.push(c),
+                },
+                c => value.push(c),
+            }
+        }
+        None
     }
 }
 
@@ -245,6 +364,77 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_understood_is_left_out() {
+        let objects = &Offer::OBJECTS;
+        let json = Some((Media::Json, Form::Whole));
+        let yaml = Some((Media::Yaml, Form::Whole));
+        let table = Some((Media::Json, Form::Table { beta: false }));
+        for (accept, expect) in [
+            ("*", json),
+            ("application", None),
+            ("/", None),
+            ("application/json/x", None),
+            ("APPLICATION/JSON", None),
+            ("application/json;;q=1", json),
+            ("application/json;", json),
+            ("application/json;q=abc,application/yaml", yaml),
+            ("application/json;q=0,application/yaml", yaml),
+            ("application/json;q=0", json),
+            ("application/json;as=\"Table\";v=v1;g=meta.k8s.io", None),
+            ("application/json;AS=Table;V=v1;G=meta.k8s.io", json),
+            ("application/json;as=;v=;g=", json),
+            ("application/json;v=v1", None),
+            ("application/json;as=Foo;as=Table;v=v1;g=meta.k8s.io", table),
+            // What is named counts more than a wildcard.
+            ("*/*,application/yaml", yaml),
+            ("application/*,application/yaml", yaml),
+            ("*/*;as=Table;v=v1;g=meta.k8s.io", table),
+            ("application/json;stream=watch", json),
+            ("application/json;stream=other", None),
+            ("application/yaml;stream=watch", None),
+        ] {
+            check(accept, objects, expect);
+        }
+        check("application/json;stream=watch", &Offer::PLAIN, None);
+        let whole = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io";
+        check(&format!("application/json,{whole}"), &Offer::DISCOVERY, Some((Media::Json, Form::Aggregated)));
+        check("application/json;as=APIGroupDiscoveryList;v=v1;g=apidiscovery.k8s.io", &Offer::DISCOVERY, None);
+    }
+
+    #[test]
+    fn routers_read_media_types_by_the_letter() {
+        let check = |accept: &str, expect: bool| assert_eq!(Offer::OBJECTS.has_media(accept), expect, "{accept}");
+        check("*/*", true);
+        check("text/html, application/yaml ;q=0.1", true);
+        check("application/json;;", true);
+        check("application/*", false);
+        check("*", false);
+        check("Application/JSON", false);
+        check("", true);
+        check(" ", false);
+    }
+
+    #[test]
+    fn the_query_says_more_than_the_agent() {
+        let check = |accept: &str, pretty: Option<&str>, agent: &str, expect: bool| {
+            let accepted = negotiate(Some(accept), pretty, Some(agent), &Offer::OBJECTS).expect("JSON");
+            assert_eq!(accepted.pretty, expect, "{accept} {pretty:?} {agent}");
+        };
+        let json = "application/json";
+        check(json, None, "kubectl", false);
+        check(json, None, "curl/8", true);
+        check(json, None, "Mozilla/4", false);
+        check(json, Some("0"), "curl/8", false);
+        check(json, Some("x"), "curl/8", false);
+        check(json, Some(""), "curl/8", true);
+        check(json, Some(""), "kubectl", false);
+        check(json, Some("True"), "kubectl", true);
+        check("application/json;pretty=1", Some("0"), "kubectl", true);
+        check("application/json;pretty=true", None, "kubectl", false);
+        check("application/yaml", Some("1"), "kubectl", false);
+    }
+
+    #[test]
     fn content_types_name_encodings() {
         let check = |header: &str, expect: Option<Media>| {
             assert_eq!(Media::of_content_type(Some(header), &Media::ALL), expect, "{header}");
@@ -252,7 +442,15 @@ mod tests {
         check("", Some(Media::Json));
         check("application/json; charset=utf-8", Some(Media::Json));
         check("Application/JSON", Some(Media::Json));
+        check("application/json;", Some(Media::Json));
+        check("application/json ; ", Some(Media::Json));
         check("application/json;;", None);
+        check("application/json; charset", None);
+        check("application/json;a=b;a=b", Some(Media::Json));
+        check("application/json;a=b;A=c", None);
+        check("application/json; a=\"x;\\\"y\" ; b=c", Some(Media::Json));
+        check("application/json; a=\"x", None);
+        check("application/json, application/yaml", None);
         check("nonsense", None);
         check("*/*", None);
         check("text/yaml", None);

@@ -193,6 +193,14 @@ impl Expected<'_> {
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let expected =
             if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
+        let api_version = match api_version.split_once('/') {
+            Some((_, rest)) if rest.contains('/') => {
+                return Err(self.unrecognized(&format!("unexpected GroupVersion string: {api_version}"), bytes));
+            }
+            Some(("", version)) => version.to_owned(), // the core group may be named by nothing
+            Some((group, "")) if group == self.group => expected.clone(),
+            _ => api_version,
+        };
         // A scale is a built-in type, whoever is scaled.
         if self.row.built_in || (self.kind != self.row.kind && api_version.is_empty()) {
             let older = OLDER.contains(&(api_version.as_str(), self.kind));
@@ -393,8 +401,7 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     }
     let more = if bytes.len() > SHOWN { " ..." } else { "" };
     let start = &bytes[..bytes.len().min(SHOWN)];
-    let looks_like_json = bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| *b == b'{');
-    if looks_like_json {
+    if bytes.starts_with(b"{") {
         return String::from_utf8_lossy(start).into_owned() + more;
     }
     start.iter().map(|b| format!("{b:02x}")).collect::<String>() + more

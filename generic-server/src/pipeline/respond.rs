@@ -89,8 +89,8 @@ pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
 
 /// The encoding in which the client would like to hear of errors.
 pub fn wanted(request: &Request) -> Accepted {
-    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
-    negotiate(request.header("accept"), pretty, request.header("user-agent"), &Offer::OBJECTS).unwrap_or(Accepted::JSON)
+    negotiate(request.header("accept"), request.query.get("pretty"), request.header("user-agent"), &Offer::OBJECTS)
+        .unwrap_or(Accepted::JSON)
 }
 
 /// The Content-Type of what was agreed on.
@@ -106,15 +106,17 @@ pub fn content_type(accepted: Accepted) -> &'static str {
 
 /// What the client accepts of an offer, or the 406 that says what there is.
 pub fn accepted(request: &Request, offer: &Offer) -> Result<Accepted, Status> {
-    let pretty = request.query.get("pretty").map(|v| v != "0" && v != "false");
-    negotiate(request.header("accept"), pretty, request.header("user-agent"), offer)
-        .ok_or_else(|| not_acceptable(request, offer))
+    let accept = request.header("accept");
+    let routed = !offer.routed || offer.has_media(accept.unwrap_or(""));
+    let agreed =
+        routed.then(|| negotiate(accept, request.query.get("pretty"), request.header("user-agent"), offer)).flatten();
+    agreed.ok_or_else(|| not_acceptable(request, offer, routed))
 }
 
 /// The 406: upstream's router answers it when no media type fits at all, its negotiation when only the parameters do not.
-fn not_acceptable(request: &Request, offer: &Offer) -> Status {
+fn not_acceptable(request: &Request, offer: &Offer, routed: bool) -> Status {
     let names: Vec<&str> = offer.media.iter().map(|m| m.name()).collect();
-    if offer.routed && !offer.has_media(request.header("accept").unwrap_or("")) {
+    if !routed {
         let watch = if request.info.is_resource && matches!(request.info.verb, Verb::List | Verb::Watch) {
             ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         } else {

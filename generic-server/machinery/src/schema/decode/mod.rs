@@ -34,7 +34,7 @@ pub fn decode(schema: &Schema, value: Value) -> Result<(Value, Vec<String>), Dec
 }
 
 /// [`decode`] of a document that was read from this JSON text: quantities that are numbers keep the form in which they were
-/// written (`1e3`).
+/// written (`1e3`), and errors show numbers as they were written.
 pub fn decode_text(schema: &Schema, value: Value, text: Option<&[u8]>) -> Result<(Value, Vec<String>), DecodeError> {
     let mut decoder = Decoder { unknown: Vec::new(), wrong: None, depth: 0, text };
     let value = decoder.value(schema, value, &Place::ROOT)?;
@@ -80,7 +80,7 @@ impl Decoder<'_> {
             (Shape::IntOrString, value @ Value::String(_)) => Ok(value),
             (Shape::IntOrString, Value::Int(i)) if fits(IntFormat::Int32, i) => Ok(Value::Int(i)),
             (Shape::IntOrString, Value::Null) => Ok(Value::Int(0)),
-            (Shape::IntOrString, value) => Err(DecodeError(place.type_error(&found(schema, &value), schema))),
+            (Shape::IntOrString, value) => Err(DecodeError(self.type_error(schema, &value, place))),
             (Shape::Quantity, value @ Value::Float(_)) => quantity(self.as_written(place).unwrap_or(value)),
             (Shape::Quantity, value) => quantity(value),
             (Shape::SchemaOr(form), value) => self.schema_or(*form, value, place),
@@ -98,7 +98,22 @@ impl Decoder<'_> {
     }
 
     fn wrong(&mut self, schema: &Schema, value: &Value, place: &Place<'_>) {
-        self.wrong.get_or_insert_with(|| DecodeError(place.type_error(&found(schema, value), schema)));
+        if self.wrong.is_none() {
+            self.wrong = Some(DecodeError(self.type_error(schema, value, place)));
+        }
+    }
+
+    /// Go's text for a value of a wrong type. A number that an integer cannot hold is shown as it was written.
+    fn type_error(&self, schema: &Schema, value: &Value, place: &Place<'_>) -> String {
+        let of_integer = matches!(schema.shape, Shape::Integer(_) | Shape::IntOrString);
+        let written = match value {
+            Value::Float(_) if of_integer => self.as_written(place),
+            _ => None,
+        };
+        match written.as_ref().and_then(Value::as_str) {
+            Some(number) => place.type_error(&format!("number {number}"), schema),
+            None => place.type_error(&found(schema, value), schema),
+        }
     }
 
     fn object(&mut self, object: &Object, members: Map, place: &Place<'_>) -> Result<Value, DecodeError> {
@@ -245,7 +260,7 @@ impl Decoder<'_> {
             Value::Null => Ok(Value::Null),
             Value::String(text) if time::is_normal(&text, form) => Ok(Value::String(text)),
             Value::String(text) => time::normalise(&text, form).map(Value::from).map_err(DecodeError),
-            other => Err(DecodeError(place.type_error(&found(schema, &other), schema))),
+            other => Err(DecodeError(self.type_error(schema, &other, place))),
         }
     }
 
@@ -305,17 +320,37 @@ fn quantity(value: Value) -> Result<Value, DecodeError> {
     Ok(if value.as_str() == Some(&text) { value } else { text.into() })
 }
 
-/// Go reads base64 with line breaks, and writes it without. The error is the byte at which the text goes wrong.
+/// Go reads base64 with line breaks and with bits left over at the end, and writes it without. The error is the byte at
+/// which the text goes wrong.
 pub(crate) fn packed_base64(text: &Str) -> Result<Str, usize> {
     let is_break = |c: char| matches!(c, '\r' | '\n');
     let packed: Str =
         if text.contains(is_break) { text.chars().filter(|c| !is_break(*c)).collect() } else { text.clone() };
     match base64_fault(packed.as_bytes()) {
-        None => Ok(packed),
+        None => Ok(without_spare_bits(packed)),
         Some(at) => {
             let mut written = text.char_indices().filter(|(_, c)| !is_break(*c)).flat_map(|(i, c)| i..i + c.len_utf8());
             Err(written.nth(at).unwrap_or(text.len()))
         }
+    }
+}
+
+/// The same text, with zeros for the bits of its last digit that belong to no byte.
+fn without_spare_bits(text: Str) -> Str {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{GeneralPurpose, PAD, STANDARD};
+    const LENIENT: GeneralPurpose =
+        GeneralPurpose::new(&base64::alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+    if !text.ends_with('=') {
+        return text;
+    }
+    let last = text.len() - 4; // digits come in groups of four
+    match LENIENT.decode(&text[last..]) {
+        Ok(bytes) => {
+            let end = STANDARD.encode(bytes);
+            if text.ends_with(&end) { text } else { format!("{}{end}", &text[..last]).into() }
+        }
+        Err(_) => text,
     }
 }
 

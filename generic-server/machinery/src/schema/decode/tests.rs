@@ -31,6 +31,8 @@ fn members_that_go_omits_go_and_members_that_it_writes_come() {
     );
     let secret = kind("", "v1", "Secret");
     check(secret, r#"{"data":{"a":"aGk\n="}}"#, r#"{"data":{"a":"aGk="},"metadata":{}}"#);
+    check(secret, r#"{"data":{"a":"aGkgaGl="}}"#, r#"{"data":{"a":"aGkgaGk="},"metadata":{}}"#);
+    check(secret, r#"{"data":{"a":"YX=="}}"#, r#"{"data":{"a":"YQ=="},"metadata":{}}"#);
     check(secret, r#"{"data":{"a":[104,105]}}"#, r#"{"data":{"a":"aGk="},"metadata":{}}"#);
     let role = kind("rbac.authorization.k8s.io", "v1", "ClusterRole");
     check(role, "{}", r#"{"metadata":{},"rules":null}"#);
@@ -49,6 +51,19 @@ fn an_empty_list_counts_where_defaults_ask_for_it() {
     let hpa = kind("autoscaling", "v2", "HorizontalPodAutoscaler");
     let (text, _) = decoded(hpa, r#"{"spec":{"behavior":{"scaleUp":{"policies":[]}},"metrics":[]}}"#);
     assert!(text.contains(r#""scaleUp":{"policies":[]}"#) && !text.contains("metrics"), "{text}");
+}
+
+#[test]
+fn errors_show_numbers_as_they_were_written() {
+    let pod = kind("", "v1", "Pod");
+    for number in ["1.0", "1e3", "9223372036854775808", "-0.50"] {
+        let text = format!(r#"{{"spec":{{"containers":[{{"name":"c"}}],"terminationGracePeriodSeconds":{number}}}}}"#);
+        let error = decode_text(pod, read(&text), Some(text.as_bytes())).expect_err("no integer").to_string();
+        let want = format!(
+            "json: cannot unmarshal number {number} into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64"
+        );
+        assert_eq!(error, want);
+    }
 }
 
 #[test]
