@@ -42,7 +42,8 @@ fn plain(code: StatusCode, text: &str) -> Response {
     respond::bytes(code, "text/plain", Body::full(format!("{text}\n")))
 }
 
-/// `/debug/pprof`. Differs: Go's runtime profiles are not there; what is left are the index and the command line.
+/// `/debug/pprof`. Differs: Go's runtime profiles (heap, goroutine and the like) are not there; what is left are the index,
+/// the command line and a CPU profile of threads.
 pub struct Profiles;
 
 #[async_trait]
@@ -57,13 +58,14 @@ impl Endpoint for Profiles {
             }
             "/debug/pprof/" => {
                 let page = "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n<a href='cmdline'>cmdline</a>\n\
-                            </body>\n</html>\n";
+                            <a href='profile'>profile</a>\n</body>\n</html>\n";
                 respond::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page))
             }
             "/debug/pprof/cmdline" => {
                 let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
                 respond::text(StatusCode::OK, words.join("\0"))
             }
+            "/debug/pprof/profile" => super::profile::serve(request.query.get("seconds")).await,
             path if path.starts_with("/debug/pprof/") => respond::text(StatusCode::NOT_FOUND, "Unknown profile\n"),
             _ => page_not_found(),
         })

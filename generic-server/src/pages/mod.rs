@@ -3,6 +3,7 @@
 
 mod debug;
 mod flagz;
+mod profile;
 mod statusz;
 
 pub use debug::{Profiles, SetVerbosity, Verbosity};
