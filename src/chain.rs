@@ -27,6 +27,7 @@ use kube_core::{
     service_network::{self, Reconciler},
 };
 use machinery::{Str, codec::json, meta::ip::Cidr};
+use policies::{Policies, Tables};
 use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 
 use crate::{
@@ -84,18 +85,6 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
     nodes.attach(&core.registries);
     let namespaces = core.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
-        match *name {
-            "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
-            name => kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings),
-        }
-    };
-    let mut plugins: Vec<_> = config.admission.plugins.iter().filter_map(plugin).collect();
-    if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
-        plugins.push(no_escalation(rbac, authorizer.clone()));
-    }
-    admission.set(plugins);
-
     let registry = |group: &'static str, plural: &'static str| {
         core.registries[&(Str::new_static(group), Str::new_static(plural))].clone()
     };
@@ -119,6 +108,22 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         client: proxy_client(pki)?,
         address: address.to_string().into(),
     });
+    let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
+    let policies = Policies::new(&core.registries, Tables(tables.to_vec()), authorizer.clone());
+    let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
+        match *name {
+            "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
+            name => policies.plugin(name).or_else(|| {
+                kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings)
+            }),
+        }
+    };
+    let mut plugins: Vec<_> = config.admission.plugins.iter().filter_map(plugin).collect();
+    if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
+        plugins.push(no_escalation(rbac, authorizer.clone()));
+    }
+    admission.set(plugins);
+
     let openapi = OpenApi::new(
         vec![aggregator.table.clone(), core.table.clone(), extensions.table.clone()],
         published(extensions.definitions.clone()),
@@ -127,6 +132,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     caches.extend([&extensions.definitions, &aggregator.registry].map(|r| r.cache().clone()));
     let metrics = Metrics::new();
     extensions.metrics.register(metrics.registry());
+    policies.register(metrics.registry());
     let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
     let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables);
     let own = [

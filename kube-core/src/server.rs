@@ -13,7 +13,8 @@ use generic_server::{
 use machinery::Str;
 
 use crate::{
-    admission, authentication, authorization, connect, coordination, core, flowcontrol, namespaces,
+    admission, admissionregistration, authentication, authorization, connect, coordination, core, flowcontrol,
+    namespaces,
     rbac::{self, Rbac},
     resource,
     service_accounts::{self, Lookup, Verifier},
@@ -87,7 +88,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         return Err(why);
     }
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
-    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
+    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate.clone());
     for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
         // The form with a slash behind is the same document: the index names it once.
         server = if path.ends_with('/') { server.unlisted(path, endpoint) } else { server.path(path, endpoint) };
@@ -115,6 +116,21 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         let (namespaces, authorizer) = (registry("", "namespaces").clone(), options.authorizer.clone());
         let grants = resource::Grants { namespaces, authorizer, devices };
         registry("resource.k8s.io", plural).set_consult(Arc::new(grants));
+    }
+    let grants = admissionregistration::ParamGrants {
+        table: table.clone(),
+        delegate: options.delegate.clone(),
+        authorizer: options.authorizer.clone(),
+    };
+    const ADMISSION: &str = "admissionregistration.k8s.io";
+    for (policies, bindings) in [
+        ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+        ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+    ] {
+        let policies = registry(ADMISSION, policies);
+        policies.set_consult(Arc::new(admissionregistration::PolicyGrants(grants.clone())));
+        let binding = admissionregistration::BindingGrants(grants.clone(), policies.clone());
+        registry(ADMISSION, bindings).set_consult(Arc::new(binding));
     }
     Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows })
 }

@@ -4,7 +4,19 @@ use std::sync::{Arc, LazyLock};
 
 use cel::{Decl, Env, Structs, Type};
 
-/// What must not be named has a name that nobody can write, so that variables have the same places everywhere.
+/// The places of the variables, which are the same in all environments.
+pub(crate) mod place {
+    pub(crate) const OBJECT: usize = 0;
+    pub(crate) const OLD_OBJECT: usize = 1;
+    pub(crate) const NAMESPACE: usize = 2;
+    pub(crate) const REQUEST: usize = 3;
+    pub(crate) const PARAMS: usize = 4;
+    pub(crate) const AUTHORIZER: usize = 5;
+    pub(crate) const REQUEST_RESOURCE: usize = 6;
+    pub(crate) const VARIABLES: usize = 7;
+}
+
+/// What must not be named has a name that nobody can write.
 const UNNAMED: &str = "@unnamed";
 
 /// What an environment has beyond what all have.

@@ -2,8 +2,98 @@
 //!
 //! [`Compiler`] turns an expression into a program, or says what is wrong with it in upstream's words; validation of the kinds
 //! and evaluation use the same one.
+//!
+//! The plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy ([`Policies`]) share an engine. A `source` holds the
+//! policies that have bindings, compiled. For a write, the `engine` finds those that are about it (`matching`), their
+//! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
+//! evaluated (`activation`). What an expression asks the authoriser goes through `questions`.
 
+mod activation;
 mod compile;
+mod conditions;
 mod declarations;
+mod engine;
+mod matching;
+mod metrics;
+mod mutating;
+mod params;
+mod patch;
+mod questions;
+mod source;
+mod tables;
+mod validating;
+mod write;
+
+use std::{collections::HashMap, sync::Arc};
+
+use generic_server::{admission::Admission, auth::Authorizer, registry::Registry};
+use machinery::Str;
 
 pub use compile::{Compiler, Fault, Wanted};
+pub use tables::Tables;
+
+use engine::Engine;
+use metrics::Metrics;
+use source::Source;
+
+/// What the plugins are built of.
+pub struct Policies {
+    engine: Arc<Engine>,
+    registries: HashMap<&'static str, Arc<Registry>>,
+    validating: Metrics,
+    mutating: Metrics,
+}
+
+/// The plurals of the kinds that policies are made of.
+const KINDS: [&str; 4] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+];
+
+impl Policies {
+    /// With the registries of the built-in groups by group and plural, the tables of all servers, and who is asked what users
+    /// may do.
+    pub fn new(
+        registries: &HashMap<(Str, Str), Arc<Registry>>,
+        tables: Tables,
+        authorizer: Arc<dyn Authorizer>,
+    ) -> Self {
+        let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
+        let own = KINDS.map(|plural| (plural, registry("admissionregistration.k8s.io", plural)));
+        Policies {
+            engine: Arc::new(Engine { tables, namespaces: registry("", "namespaces"), authorizer }),
+            registries: HashMap::from(own),
+            validating: Metrics::new("validating"),
+            mutating: Metrics::new("mutating"),
+        }
+    }
+
+    /// Adds what is counted to what the server shows.
+    pub fn register(&self, registry: &prometheus::Registry) {
+        self.validating.register(registry);
+        self.mutating.register(registry);
+    }
+
+    /// The plugin called `name`; `None` if it is none of these.
+    pub fn plugin(&self, name: &str) -> Option<Arc<dyn Admission>> {
+        let registry = |plural: &str| self.registries[plural].clone();
+        Some(match name {
+            "ValidatingAdmissionPolicy" => Arc::new(validating::Validating {
+                source: Source::new(
+                    registry("validatingadmissionpolicies"),
+                    registry("validatingadmissionpolicybindings"),
+                ),
+                engine: self.engine.clone(),
+                metrics: self.validating.clone(),
+            }),
+            "MutatingAdmissionPolicy" => Arc::new(mutating::Mutating {
+                source: Source::new(registry("mutatingadmissionpolicies"), registry("mutatingadmissionpolicybindings")),
+                engine: self.engine.clone(),
+                metrics: self.mutating.clone(),
+            }),
+            _ => return None,
+        })
+    }
+}

@@ -1,6 +1,7 @@
 //! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
 
 mod namespace_lifecycle;
+mod reinvocation;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use machinery::{
 };
 
 pub use namespace_lifecycle::NamespaceLifecycle;
+pub use reinvocation::Reinvocation;
 
 use crate::{auth::User, resource::Resource};
 
@@ -57,6 +59,8 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// The object before the write.
     pub old: Option<&'a Value>,
+    /// What plugins remember from the first round to the second.
+    pub rounds: Reinvocation,
 }
 
 impl Attributes<'_> {
@@ -93,7 +97,7 @@ pub trait Admission: Send + Sync {
     }
 }
 
-/// Plugins in order: all mutate, then all validate. Plugins that need the servers themselves are added once those are built.
+/// Plugins in order: all mutate, once more if one asks for that, then all validate. Plugins that need the servers themselves are added once those are built.
 #[derive(Default)]
 pub struct Chain(std::sync::OnceLock<Vec<Arc<dyn Admission>>>);
 
@@ -115,6 +119,11 @@ impl Admission for Chain {
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         for plugin in self.plugins() {
             plugin.mutate(a, object, warnings).await?;
+        }
+        if a.rounds.begin_second() {
+            for plugin in self.plugins() {
+                plugin.mutate(a, object, warnings).await?;
+            }
         }
         Ok(())
     }

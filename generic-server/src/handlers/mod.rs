@@ -12,7 +12,7 @@ mod list_options;
 pub mod options;
 mod patch;
 mod permission;
-mod scale;
+pub mod scale;
 mod scale_fields;
 mod scale_view;
 pub mod transform;

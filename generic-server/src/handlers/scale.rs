@@ -90,6 +90,17 @@ impl Paths {
     }
 }
 
+/// The scale of an object of a row that has one: what admission sees of a write through the subresource.
+pub fn scale_of(row: &Resource, object: &Value) -> Value {
+    Paths::of(row).scale(object)
+}
+
+/// Writes what admission has made of an object's scale into the object.
+pub fn rescale(row: &Resource, scale: &Value, object: &mut Value) {
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(0);
+    object.set(&Paths::of(row).replicas.iter().map(Str::as_str).collect::<Vec<_>>(), replicas);
+}
+
 /// Whether a path leads to a map whose keys are data.
 fn is_map(schema: &Schema, path: &[Str]) -> bool {
     let found = path.iter().try_fold(schema, |at, name| Some(&at.as_object()?.field(name)?.schema));

@@ -10,7 +10,7 @@ use storage::{Error as StoreError, Expect};
 
 use super::{Change, Registry, Write, Written, is_too_large, metadata, reserve::Held};
 use crate::{
-    admission::{Attributes, Operation},
+    admission::{Attributes, Operation, Reinvocation},
     fields,
     resource::Verb,
 };
@@ -136,10 +136,11 @@ impl Registry {
             user: write.user,
             dry_run: write.options.dry_run,
             old: None,
+            rounds: Reinvocation::default(),
         };
         self.admission.validate(&attributes, &object, write.warnings).await?;
         let key = self.key(write.namespace, &name);
-        if self.row.built_in && !write.options.dry_run {
+        if self.row.built_in {
             schema::settle(&self.row.schema, &mut object);
         }
         let (stored, object) = self.to_be_stored(write.row, object).await?;
@@ -207,6 +208,7 @@ impl Registry {
             user: write.user,
             dry_run: write.options.dry_run,
             old,
+            rounds: Reinvocation::default(),
         };
         self.admission.mutate(&attributes, object, write.warnings).await
     }

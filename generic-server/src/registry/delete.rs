@@ -9,7 +9,7 @@ use storage::{Error as StoreError, Expect, KeyValue};
 
 use super::{Registry, Write, metadata};
 use crate::{
-    admission::{Attributes, Operation},
+    admission::{Attributes, Operation, Reinvocation},
     handlers::options::{DeleteOptions, Propagation},
 };
 
@@ -75,6 +75,7 @@ impl Registry {
                     user: write.user,
                     dry_run: options.dry_run,
                     old: Some(&state.0),
+                    rounds: Reinvocation::default(),
                 };
                 self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
                 self.admission.validate(&attributes, &Value::Null, write.warnings).await?;

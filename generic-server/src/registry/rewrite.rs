@@ -8,7 +8,7 @@ use machinery::{
 use storage::{Error as StoreError, Expect};
 
 use super::{Registry, Write, Written, metadata};
-use crate::admission::{Attributes, Operation};
+use crate::admission::{Attributes, Operation, Reinvocation};
 
 /// How often a change is tried on a newer state before the client hears of the conflict.
 const TRIES: usize = 32;
@@ -34,6 +34,7 @@ impl Registry {
             user: write.user,
             dry_run: write.options.dry_run,
             old: None,
+            rounds: Reinvocation::default(),
         };
         self.admission.mutate(&attributes, document, write.warnings).await?;
         self.admission.validate(&attributes, document, write.warnings).await
@@ -50,6 +51,7 @@ impl Registry {
             user: write.user,
             dry_run: false,
             old: None,
+            rounds: Reinvocation::default(),
         };
         self.admission.mutate(&attributes, options, write.warnings).await?;
         self.admission.validate(&attributes, options, write.warnings).await

@@ -12,7 +12,7 @@ use storage::{Error as StoreError, Expect, KeyValue};
 
 use super::{Registry, Write, Written, is_too_large, metadata, reserve::Held};
 use crate::{
-    admission::{Attributes, Operation},
+    admission::{Attributes, Operation, Reinvocation},
     fields,
     resource::{SecondLook, Verb},
 };
@@ -164,7 +164,7 @@ impl Registry {
         self.prepare(write, &mut new, old);
         let verb = if change.replaces() { Verb::Update } else { Verb::Patch };
         self.validate(write, verb, name, (&new, old)).await?;
-        if self.row.built_in && !write.options.dry_run {
+        if self.row.built_in {
             schema::settle(&self.row.schema, &mut new);
         }
         let (stored, new) = self.to_be_stored(write.row, new).await?;
@@ -288,6 +288,7 @@ impl Registry {
             user: write.user,
             dry_run: write.options.dry_run,
             old: Some(old),
+            rounds: Reinvocation::default(),
         };
         self.admission.validate(&attributes, new, write.warnings).await
     }

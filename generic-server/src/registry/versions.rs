@@ -164,6 +164,25 @@ impl Registry {
         }
     }
 
+    /// An object, in whichever version of the resource it is, in the version of a row.
+    ///
+    /// # Errors
+    /// What a webhook that converts answers.
+    pub async fn value_as(&self, row: &Resource, object: Value) -> Result<Value, Status> {
+        let is_in = |row: &Resource| object.str_at(&["apiVersion"]) == Some(&row.api_version());
+        if is_in(row) {
+            return Ok(object);
+        }
+        if let Some(remote @ Converter::Remote(_)) = &row.conversion {
+            return self.convert(remote, &row.api_version(), object).await;
+        }
+        let stored = match self.versions().iter().find(|row| is_in(row)) {
+            Some(from) => self.in_stored_version(from, object).await?,
+            None => object,
+        };
+        self.value_in_version(row, stored).await
+    }
+
     /// An object, in the version of a row, in the version that objects are stored in.
     pub(super) async fn in_stored_version(&self, row: &Resource, object: Value) -> Result<Value, Status> {
         match &row.conversion {

@@ -1,6 +1,7 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
 mod expressions;
+mod grants;
 mod matching;
 mod policies;
 mod printers;
@@ -8,6 +9,8 @@ mod rules;
 mod webhooks;
 
 use generic_server::resource::Resource;
+
+pub(crate) use grants::{BindingGrants, ParamGrants, PolicyGrants};
 
 use crate::{
     conversion::Renamed,

@@ -467,7 +467,7 @@ fn to_timestamp(args: &[Value]) -> Result {
     })
 }
 
-fn to_string(args: &[Value]) -> Result {
+pub(crate) fn to_string(args: &[Value]) -> Result {
     args!(args, value => match value {
         Value::String(s) => Ok(Value::String(s.clone())),
         Value::Bytes(b) => match std::str::from_utf8(b) {

@@ -101,6 +101,30 @@ fn refuse<T>(text: impl Into<String>) -> Result<T, PatchError> {
     Err(PatchError::Unprocessable(text.into()))
 }
 
+/// Upstream's words for what is wrong with an operation, which only policies' users see.
+fn explained(op: &str, path: &str, error: PatchError) -> PatchError {
+    let PatchError::Unprocessable(why) = error else { return error };
+    PatchError::Unprocessable(match why.starts_with(MISSING_PATH) {
+        true if op == "replace" => format!("{op} operation does not apply: {MISSING_PATH}{path}: missing value"),
+        true => format!("{op} operation does not apply: {why}: missing value"),
+        false => format!("error in {op} for path: '{path}': {why}"),
+    })
+}
+
+/// The same of an operation with two paths. `shown`: which of them the error names.
+fn transferred(op: &str, (which, path): (&str, &str), shown: &str, error: PatchError) -> PatchError {
+    let PatchError::Unprocessable(why) = error else { return error };
+    PatchError::Unprocessable(match (why.starts_with(MISSING_PATH), op, which) {
+        (true, ..) => format!("{op} operation does not apply: doc is missing {which} path: {path}: missing value"),
+        (false, "copy", "destination") => format!("error while adding value during copy: {why}"),
+        (false, "copy", _) => format!("error in copy for from: '{shown}': {why}"),
+        (false, ..) => format!("error in {op} for path: '{shown}': {why}"),
+    })
+}
+
+/// What is said of a path whose parent is not there.
+const MISSING_PATH: &str = "doc is missing path: ";
+
 /// The document while it is patched.
 struct Work {
     doc: Value,
@@ -114,21 +138,33 @@ impl Work {
             _ => refuse(format!("operation is missing or has a malformed {key} field")),
         };
         let value = operation.get("value");
-        match operation.str_at(&["op"]).unwrap_or("unknown") {
-            "add" => self.add(text("path")?, value.cloned().unwrap_or_default()),
-            "remove" => self.remove(text("path")?).map(drop),
-            "replace" => self.replace(text("path")?, value),
+        let op = operation.str_at(&["op"]).unwrap_or("unknown");
+        match op {
+            "add" => {
+                let path = text("path")?;
+                self.add(path, value.cloned().unwrap_or_default()).map_err(|e| explained(op, path, e))
+            }
+            "remove" => {
+                let path = text("path")?;
+                self.remove(path).map(drop).map_err(|e| explained(op, path, e))
+            }
+            "replace" => {
+                let path = text("path")?;
+                self.replace(path, value).map_err(|e| explained(op, path, e))
+            }
             "test" => self.test(text("path")?, value),
             "move" => {
                 let (from, path) = (text("from")?, text("path")?);
-                let moved = self.remove(from)?;
-                self.add(path, moved)
+                let key = from.rsplit('/').next().unwrap_or(from);
+                let moved = self.remove(from).map_err(|e| transferred(op, ("from", from), key, e))?;
+                self.add(path, moved).map_err(|e| transferred(op, ("destination", path), path, e))
             }
             "copy" => {
                 let (from, path) = (text("from")?, text("path")?);
-                let copy = self.read(from)?.cloned().unwrap_or_default();
+                let copy = self.read(from).map_err(|e| transferred(op, ("from", from), from, e))?;
+                let copy = copy.cloned().unwrap_or_default();
                 self.budget.charge_copy(&copy)?;
-                self.add(path, copy)
+                self.add(path, copy).map_err(|e| transferred(op, ("destination", path), path, e))
             }
             other => refuse(format!("Unexpected kind: {other}")),
         }
@@ -136,7 +172,7 @@ impl Work {
 
     /// The value at a path; none for an object's absent member, an error if the parent is absent.
     fn read(&self, path: &str) -> Result<Option<&Value>, PatchError> {
-        let missing = || PatchError::Unprocessable(format!("doc is missing path: {path:?}"));
+        let missing = || PatchError::Unprocessable(format!("{MISSING_PATH}{path:?}"));
         let (parents, key) = split(path).ok_or_else(missing)?;
         let mut at = &self.doc;
         for part in parents {
@@ -147,7 +183,7 @@ impl Work {
 
     /// The container that a path's last step is in, for writing, that step, and the depth of what stands there.
     fn parent<'p>(&mut self, path: &'p str) -> Result<(&mut Value, Str, usize), PatchError> {
-        let missing = || PatchError::Unprocessable(format!("doc is missing path: {path:?}"));
+        let missing = || PatchError::Unprocessable(format!("{MISSING_PATH}{path:?}"));
         let (parents, key): (_, &'p str) = split(path).ok_or_else(missing)?;
         let mut at = &mut self.doc;
         let mut depth = 1;
@@ -182,7 +218,7 @@ impl Work {
                 budget.charge(members.len())?;
                 members.insert(key, value);
             }
-            _ => return refuse(format!("doc is missing path: {path:?}")),
+            _ => return refuse(format!("{MISSING_PATH}{path:?}")),
         }
         self.budget = budget;
         Ok(())
@@ -201,10 +237,10 @@ impl Work {
                 budget.charge(members.len())?;
                 match members.remove(&key) {
                     Some(value) => value,
-                    None => return refuse(format!("Unable to remove nonexistent key: {key}")),
+                    None => return refuse(format!("Unable to remove nonexistent key: {key}: missing value")),
                 }
             }
-            _ => return refuse(format!("doc is missing path: {path:?}")),
+            _ => return refuse(format!("{MISSING_PATH}{path:?}")),
         };
         self.budget = budget;
         Ok(removed)
@@ -233,7 +269,7 @@ impl Work {
                 budget.charge(members.len())?;
                 members.insert(key, value);
             }
-            _ => return refuse(format!("doc is missing path: {path:?}")),
+            _ => return refuse(format!("{MISSING_PATH}{path:?}")),
         }
         self.budget = budget;
         Ok(())

@@ -12,6 +12,7 @@ mod items;
 mod managers;
 mod merge;
 mod of_value;
+mod plain;
 mod reconcile;
 mod remove;
 mod scale;
@@ -20,6 +21,7 @@ mod updater;
 mod validate;
 
 pub use field_set::FieldSet;
+pub use plain::{PlainError, apply_plain};
 pub use scale::Scale;
 
 use crate::meta::GroupVersionKind;

@@ -1,0 +1,183 @@
+//! The policies and bindings that are in effect, compiled.
+//!
+//! They are read from the watch caches, so that a policy counts for the next request after the one that made it. A policy is
+//! compiled by the first request that finds it, and held as long as its spec stays and a binding names it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwapOption;
+use generic_server::registry::Registry;
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{Meta, status::Status},
+};
+use storage::cache::Snapshot;
+
+use crate::{
+    activation::Variable,
+    compile::Compiler,
+    conditions::Conditions,
+    matching::Matches,
+    params::{ParamKind, ParamRef},
+};
+
+/// What one kind of policies does with the writes that it is about.
+pub(crate) trait Work: Send + Sync + Sized {
+    /// Compiles it.
+    fn of(spec: &Value, compiler: &mut Compiler) -> Self;
+}
+
+/// A compiled policy.
+pub(crate) struct Policy<W> {
+    pub(crate) name: Str,
+    /// What cannot be evaluated is a refusal.
+    pub(crate) fail: bool,
+    pub(crate) matches: Matches,
+    pub(crate) param_kind: Option<ParamKind>,
+    pub(crate) conditions: Conditions,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) work: W,
+}
+
+impl<W: Work> Policy<W> {
+    /// Compiles a policy.
+    pub(crate) fn of(policy: &Value) -> Self {
+        let spec = policy.get("spec").unwrap_or(&Value::Null);
+        let param_kind = ParamKind::of(spec);
+        let mut compiler = Compiler::new(param_kind.is_some(), true);
+        let variables = Variable::all_of(spec, &mut compiler);
+        Policy {
+            name: Meta::of(policy).name().into(),
+            fail: spec.str_at(&["failurePolicy"]) != Some("Ignore"),
+            matches: Matches::of(spec.get("matchConstraints").unwrap_or(&Value::Null)),
+            conditions: Conditions::of(spec, param_kind.is_some()),
+            param_kind,
+            variables,
+            work: W::of(spec, &mut compiler),
+        }
+    }
+}
+
+/// A binding.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    pub(crate) name: Str,
+    policy: Str,
+    pub(crate) matches: Option<Matches>,
+    pub(crate) param_ref: Option<ParamRef>,
+    /// What is done about findings; empty for mutations.
+    pub(crate) actions: Vec<Str>,
+}
+
+impl Binding {
+    pub(crate) fn of(binding: &Value) -> Self {
+        let spec = binding.get("spec").unwrap_or(&Value::Null);
+        let actions = spec.get("validationActions").and_then(Value::as_array).unwrap_or_default();
+        Binding {
+            name: Meta::of(binding).name().into(),
+            policy: spec.str_at(&["policyName"]).unwrap_or_default().into(),
+            matches: spec.get("matchResources").filter(|m| !m.is_null()).map(Matches::of),
+            param_ref: ParamRef::of(spec),
+            actions: actions.iter().filter_map(Value::as_shared_str).cloned().collect(),
+        }
+    }
+}
+
+/// A policy with its bindings, by name.
+pub(crate) struct Hook<W> {
+    pub(crate) policy: Arc<Policy<W>>,
+    pub(crate) bindings: Vec<Binding>,
+}
+
+/// The policies of one kind.
+pub(crate) struct Source<W> {
+    policies: Arc<Registry>,
+    bindings: Arc<Registry>,
+    state: ArcSwapOption<State<W>>,
+    /// Held while policies are compiled, so that each is compiled once.
+    compiling: Mutex<()>,
+}
+
+/// What the caches held, and what was made of it.
+struct State<W> {
+    policies: Snapshot,
+    bindings: Snapshot,
+    hooks: Arc<Vec<Hook<W>>>,
+    /// By name.
+    compiled: HashMap<Str, Compiled<W>>,
+}
+
+/// A policy with the uid and generation that was compiled.
+struct Compiled<W>(Str, i64, Arc<Policy<W>>);
+
+impl<W: Work> Source<W> {
+    pub(crate) fn new(policies: Arc<Registry>, bindings: Arc<Registry>) -> Self {
+        Source { policies, bindings, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
+    }
+
+    /// The policies that have bindings, by name; `None` if there are none.
+    ///
+    /// # Errors
+    /// 503 and the like while the caches are not filled.
+    pub(crate) async fn hooks(&self) -> Result<Option<Arc<Vec<Hook<W>>>>, Status> {
+        self.bindings.ready().await?;
+        let bindings = self.bindings.cache().latest();
+        if bindings.is_empty() {
+            // What was compiled for bindings that are gone is let go.
+            if self.state.load().is_some() {
+                self.state.store(None);
+            }
+            return Ok(None);
+        }
+        self.policies.ready().await?;
+        let hooks = self.of(&bindings, &self.policies.cache().latest());
+        Ok((!hooks.is_empty()).then_some(hooks))
+    }
+
+    fn of(&self, bindings: &Snapshot, policies: &Snapshot) -> Arc<Vec<Hook<W>>> {
+        let shows = |state: &State<W>| state.bindings.shares(bindings) && state.policies.shares(policies);
+        if let Some(state) = &*self.state.load()
+            && shows(state)
+        {
+            return state.hooks.clone();
+        }
+        let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.state.load_full();
+        if let Some(state) = before.as_ref().filter(|state| shows(state)) {
+            return state.hooks.clone();
+        }
+        let state = self.compile(bindings, policies, before.as_deref());
+        let hooks = state.hooks.clone();
+        self.state.store(Some(Arc::new(state)));
+        hooks
+    }
+
+    fn compile(&self, bindings: &Snapshot, policies: &Snapshot, before: Option<&State<W>>) -> State<W> {
+        let mut by_policy: HashMap<Str, Vec<Binding>> = HashMap::new();
+        for entry in bindings.range(self.bindings.prefix(), None) {
+            let Some(binding) = entry.object().and_then(|o| json::decode(o.bytes()).ok()) else { continue };
+            let binding = Binding::of(&binding);
+            by_policy.entry(binding.policy.clone()).or_default().push(binding);
+        }
+        let mut compiled = HashMap::new();
+        let mut hooks = Vec::new();
+        for (name, bindings) in by_policy {
+            let key = self.policies.key("", &name);
+            let Some(object) = policies.get(&key).and_then(|entry| entry.object()) else { continue };
+            let Ok(value) = json::decode(object.bytes()) else { continue };
+            let meta = Meta::of(&value);
+            let (uid, generation) = (meta.uid(), meta.generation());
+            let known = before.and_then(|state| state.compiled.get(&name));
+            let known = known.filter(|known| known.0 == uid && known.1 == generation);
+            let policy = known.map_or_else(|| Arc::new(Policy::of(&value)), |known| known.2.clone());
+            compiled.insert(name, Compiled(uid.into(), generation, policy.clone()));
+            hooks.push(Hook { policy, bindings });
+        }
+        hooks.sort_by(|a, b| a.policy.name.cmp(&b.policy.name));
+        State { policies: policies.clone(), bindings: bindings.clone(), hooks: Arc::new(hooks), compiled }
+    }
+}

@@ -1,0 +1,197 @@
+//! A write as policies see it: which kind of document it brings, and the request as a value.
+
+use std::cell::OnceCell;
+#[cfg(test)]
+use std::sync::LazyLock;
+
+use cel::Question;
+use generic_server::{
+    admission::{Attributes, Operation},
+    auth::User,
+    resource::Resource,
+};
+use machinery::{
+    Str, Value,
+    meta::{
+        Meta,
+        gvk::{GroupVersionKind, GroupVersionResource},
+    },
+    object,
+};
+
+/// What is the same for all policies about one write.
+pub(crate) struct Subject<'a> {
+    pub(crate) a: &'a Attributes<'a>,
+    /// The kind of the document that the request brings.
+    pub(crate) kind: GroupVersionKind,
+    pub(crate) resource: GroupVersionResource,
+    /// The namespace; of a namespace that is there already, its own name.
+    pub(crate) namespace: &'a str,
+    /// The object's name, as far as it is known.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    pub(crate) fn of(a: &'a Attributes<'a>, object: &Value) -> Self {
+        let row = a.row;
+        // A name that the server has made is none that was asked for.
+        let base = Meta::of(object).generate_name();
+        let is_made = a.operation == Operation::Create
+            && !base.is_empty()
+            && a.name.strip_prefix(base).is_some_and(|made| made.len() == GENERATED);
+        let name = if is_made { "" } else { a.name };
+        let namespace = match a.operation {
+            Operation::Create => a.namespace,
+            _ if is_namespaces(row) => a.name,
+            _ => a.namespace,
+        };
+        Subject { a, kind: kind_through(row, a.subresource), resource: resource_of(row), namespace, name }
+    }
+
+    /// Whether it is about a namespace itself.
+    pub(crate) fn is_of_namespaces(&self) -> bool {
+        is_namespaces(self.a.row)
+    }
+}
+
+/// So long is what the server puts behind a name's base.
+const GENERATED: usize = 5;
+
+fn is_namespaces(row: &Resource) -> bool {
+    row.group.is_empty() && row.plural == "namespaces"
+}
+
+/// The resource of a row.
+pub(crate) fn resource_of(row: &Resource) -> GroupVersionResource {
+    GroupVersionResource { group: row.group.clone(), version: row.version.clone(), resource: row.plural.clone() }
+}
+
+/// The kind of the documents of a subresource, or of the row itself.
+pub(crate) fn kind_through(row: &Resource, subresource: &str) -> GroupVersionKind {
+    let (group, version, kind) = match row.subresource(subresource) {
+        Some(found) => found.response_kind.clone(),
+        None => (row.group.clone(), row.version.clone(), row.kind.clone()),
+    };
+    GroupVersionKind { group, version, kind }
+}
+
+/// The request, made a value when an expression names it.
+pub(crate) struct Request<'a> {
+    subject: Option<&'a Subject<'a>>,
+    /// What the policy has matched, which may be another version than that of the request.
+    kind: &'a GroupVersionKind,
+    resource: &'a GroupVersionResource,
+    value: OnceCell<Value>,
+}
+
+#[cfg(test)]
+static NO_KIND: LazyLock<GroupVersionKind> = LazyLock::new(GroupVersionKind::default);
+#[cfg(test)]
+static NO_RESOURCE: LazyLock<GroupVersionResource> = LazyLock::new(GroupVersionResource::default);
+
+impl<'a> Request<'a> {
+    pub(crate) fn new(
+        subject: &'a Subject<'a>,
+        kind: &'a GroupVersionKind,
+        resource: &'a GroupVersionResource,
+    ) -> Self {
+        Request { subject: Some(subject), kind, resource, value: OnceCell::new() }
+    }
+
+    /// No request at all.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Request { subject: None, kind: &NO_KIND, resource: &NO_RESOURCE, value: OnceCell::new() }
+    }
+
+    /// As upstream writes it down: what is empty is left out.
+    pub(crate) fn value(&self) -> &Value {
+        self.value.get_or_init(|| self.subject.map_or_else(Value::object, |subject| self.describe(subject)))
+    }
+
+    /// The question whether the user may do something with the resource of the request.
+    pub(crate) fn question(&self) -> Question {
+        let Some(subject) = self.subject else { return Question::default() };
+        Question {
+            group: subject.resource.group.clone(),
+            resource: subject.resource.resource.clone(),
+            subresource: subject.a.subresource.into(),
+            namespace: subject.namespace.into(),
+            name: subject.name.into(),
+            ..Question::default()
+        }
+    }
+
+    fn describe(&self, subject: &Subject<'_>) -> Value {
+        let a = subject.a;
+        let mut request = object! {
+            "uid" => "",
+            "kind" => kind_value(self.kind),
+            "resource" => resource_value(self.resource),
+            "requestKind" => kind_value(&subject.kind),
+            "requestResource" => resource_value(&subject.resource),
+            "operation" => a.operation.name(),
+            "userInfo" => user_value(a.user),
+            "dryRun" => a.dry_run,
+            "options" => options_value(a),
+            "object" => Value::Null,
+            "oldObject" => Value::Null,
+        };
+        let texts = [
+            ("subResource", a.subresource),
+            ("requestSubResource", a.subresource),
+            ("name", subject.name),
+            ("namespace", subject.namespace),
+        ];
+        for (key, text) in texts {
+            if !text.is_empty() {
+                request.set(&[key], text);
+            }
+        }
+        request
+    }
+}
+
+fn kind_value(kind: &GroupVersionKind) -> Value {
+    object! { "group" => kind.group.clone(), "version" => kind.version.clone(), "kind" => kind.kind.clone() }
+}
+
+fn resource_value(resource: &GroupVersionResource) -> Value {
+    object! {
+        "group" => resource.group.clone(),
+        "version" => resource.version.clone(),
+        "resource" => resource.resource.clone(),
+    }
+}
+
+fn user_value(user: &User) -> Value {
+    let mut value = Value::object();
+    for (key, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            value.set(&[key], text.clone());
+        }
+    }
+    let list = |texts: &[Str]| texts.iter().cloned().map(Value::from).collect::<Value>();
+    if !user.groups.is_empty() {
+        value.set(&["groups"], list(&user.groups));
+    }
+    for (key, values) in &user.extra {
+        value.set(&["extra", key], list(values));
+    }
+    value
+}
+
+/// The options of the operation, as far as they are known.
+fn options_value(a: &Attributes<'_>) -> Value {
+    let kind = match a.operation {
+        Operation::Create => "CreateOptions",
+        Operation::Update => "UpdateOptions",
+        Operation::Delete => "DeleteOptions",
+        Operation::Connect => return Value::Null,
+    };
+    let mut options = object! { "kind" => kind, "apiVersion" => "meta.k8s.io/v1" };
+    if a.dry_run {
+        options.set(&["dryRun"], vec![Value::from("All")]);
+    }
+    options
+}
