@@ -18,9 +18,13 @@ test: deps operator
 operator:
 	CARGO_TARGET_DIR="$${CARGO_TARGET_DIR:-$(CURDIR)/target}" cargo test --manifest-path $(OPERATOR)
 
-# The long form of the storage tests: hundreds of kills under load.
+# The long form of the storage tests: hundreds of kills under load, of the store alone and of the server. With PROFILE=dev
+# it takes less to build and more to run.
+soak: PROFILE ?= release
 soak: deps
-	SOAK=1 cargo test --release -p storage
+	SOAK=1 cargo test --profile $(PROFILE) -p storage
+	cargo build --profile $(PROFILE)
+	SOAK=1 cargo test --profile $(PROFILE) -p integration-tests --test suite durability:: -- --nocapture
 
 # Each fuzzer for a minute, two at a time (needs a C++ compiler, no nightly).
 fuzz:

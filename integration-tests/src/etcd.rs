@@ -80,6 +80,17 @@ impl Etcd {
         STANDARD.decode(answer["kvs"][0]["value"].as_str()?).ok()
     }
 
+    /// How often a key was written since it was made.
+    pub fn version_of(&self, key: &str) -> u64 {
+        let answer = self.call("/v3/kv/range", &json!({"key": STANDARD.encode(key)})).expect("read");
+        answer["kvs"][0]["version"].as_str().and_then(|version| version.parse().ok()).unwrap_or(0)
+    }
+
+    /// Whether what was at a revision can still be read.
+    pub fn remembers(&self, revision: u64) -> bool {
+        self.call("/v3/kv/range", &json!({"key": STANDARD.encode("a"), "revision": revision.to_string()})).is_ok()
+    }
+
     /// Removes a key.
     pub fn delete(&self, key: &str) {
         self.call("/v3/kv/deleterange", &json!({"key": STANDARD.encode(key)})).expect("removed");

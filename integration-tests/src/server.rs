@@ -65,6 +65,14 @@ impl Server {
         self.child.as_ref().map(Child::id)
     }
 
+    /// KiB of memory that the running process holds.
+    pub fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.pid().expect("it runs"));
+        let status = std::fs::read_to_string(path).expect("procfs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Puts the data folder elsewhere.
     pub fn set_data(&mut self, data: PathBuf) {
         self.data = data;

@@ -65,7 +65,7 @@ fn base64(bytes: &[u8]) -> String {
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
-        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(since.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -18,6 +18,7 @@ mod kubelet;
 mod protobuf;
 mod readme;
 mod several_servers;
+mod slow_watchers;
 mod storage_flags;
 mod workspace;
 mod writes;

@@ -10,14 +10,19 @@ use integration_tests::{Etcd, Server, send};
 use serde_json::{Value, json};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
 const RANGE: &str = "--service-cluster-ip-range=10.9.0.0/24";
 const PORTS: &str = "--service-node-port-range=30000-30199";
 
 fn server_on(etcd: &Etcd, address: &str) -> Server {
+    server_with(etcd, address, &[])
+}
+
+fn server_with(etcd: &Etcd, address: &str, more: &[&str]) -> Server {
     let mut server = Server::prepare();
     let arguments = [format!("--etcd-servers={}", etcd.url()), format!("--advertise-address={address}")];
-    server.set_arguments(&[&arguments[0], &arguments[1], RANGE, PORTS]);
+    server.set_arguments(&[&[&*arguments[0], &*arguments[1], RANGE, PORTS], more].concat());
     server.run();
     server
 }
@@ -233,4 +238,39 @@ fn a_server_has_a_lease_and_removes_those_of_servers_that_are_gone() {
     assert_eq!(*annotation, format!("192.0.2.1:{}", server.port()));
     let renewed = lease["spec"]["renewTime"].clone();
     in_the_end("it is renewed", &server, || leases()[0]["spec"]["renewTime"] != renewed);
+}
+
+#[test]
+fn of_two_servers_one_compacts() {
+    const INTERVAL: Duration = Duration::from_millis(500);
+    let etcd = Etcd::start();
+    let flag = format!("--etcd-compaction-interval={}ms", INTERVAL.as_millis());
+    let servers = ["192.0.2.1", "192.0.2.2"].map(|address| server_with(&etcd, address, &[&flag]));
+    let (began, before) = (Instant::now(), etcd.version_of("compact_rev_key"));
+    let map = |name: String| {
+        let reply = servers[0].request("POST", CONFIGMAPS, Some(&json!({"metadata": {"name": name}})));
+        assert_eq!(reply.status, 201, "{}", reply.text());
+        reply.json()["metadata"]["resourceVersion"]
+            .as_str()
+            .and_then(|version| version.parse().ok())
+            .expect("a version")
+    };
+    let (first, made): (u64, _) = (map("first".into()), AtomicUsize::new(0));
+    in_the_end("some ticks", &servers[1], || {
+        let _: u64 = map(format!("m{}", made.fetch_add(1, Ordering::Relaxed)));
+        etcd.version_of("compact_rev_key") >= before + 8
+    });
+    // Each tick writes the key once; had both compacted, there would be two in each interval.
+    let (ticks, took) = (etcd.version_of("compact_rev_key") - before, began.elapsed());
+    let alone = took.as_millis() / INTERVAL.as_millis();
+    assert!(u128::from(ticks) <= alone + 2, "{ticks} ticks in {took:?}");
+    in_the_end("history is dropped", &servers[1], || !etcd.remembers(first));
+    let noted: u64 =
+        String::from_utf8(etcd.get("compact_rev_key").expect("the key")).expect("text").parse().expect("a revision");
+    assert!(noted >= first, "upstream's servers find how far it was compacted");
+    // When one is gone, the other goes on.
+    let [mut gone, second] = servers;
+    gone.kill();
+    let before = etcd.version_of("compact_rev_key");
+    in_the_end("it goes on", &second, || etcd.version_of("compact_rev_key") >= before + 2);
 }

@@ -60,7 +60,7 @@ fn patches_that_ask_for_too_much_are_refused_soon_and_cost_little_memory() {
         ("merge-patch+json", format!("{{\"data\":{{\"a\":\"{}\"}}}}", "x".repeat(3 << 20)), 413),
         ("merge-patch+json", format!("{{\"metadata\":{{\"labels\":{{\"a\":\"{long}\"}}}}}}"), 422),
     ];
-    let before = resident(&server);
+    let before = server.resident_kib();
     for (kind, body, status) in attacks {
         let since = Instant::now();
         let reply = patch(&server, "c", kind, body.as_bytes());
@@ -68,16 +68,9 @@ fn patches_that_ask_for_too_much_are_refused_soon_and_cost_little_memory() {
         assert_eq!(reply.status, status, "{kind} {}: {}", &body[..80], &text[..text.len().min(300)]);
         assert!(since.elapsed() < Duration::from_secs(60), "{kind} {}: {:?}", &body[..80], since.elapsed());
     }
-    let grown = resident(&server).saturating_sub(before);
+    let grown = server.resident_kib().saturating_sub(before);
     assert!(grown < 200 << 10, "{grown} KiB more");
     let left = server.request("GET", &format!("{CONFIGMAPS}/c"), None).json();
     assert_eq!(left["data"], json!({"a": "x"}));
     assert!(!server.log().contains("panicked"), "{}", server.log());
-}
-
-/// KiB of memory that the server's process holds.
-fn resident(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid().expect("it runs"))).expect("procfs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
