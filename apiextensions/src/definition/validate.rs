@@ -15,7 +15,7 @@ use machinery::{
         field_error::{BadValue, FieldError},
         names, validation,
     },
-    schema::structural,
+    schema::structural::{self, Tolerance},
     value::Path,
 };
 
@@ -40,7 +40,8 @@ pub(super) fn create(definition: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("metadata.{key}"), name, why));
         }
     }
-    errors.extend(spec(definition, &Rules { known_review_version: true, any_ca_bundle: true, old: None }));
+    let rules = Rules { known_review_version: true, any_ca_bundle: true, ..Rules::default() };
+    errors.extend(spec(definition, &rules));
     errors.extend(status(definition));
     errors.extend(status::stored_versions(definition));
     errors.extend(status::approval(definition, None));
@@ -50,12 +51,18 @@ pub(super) fn create(definition: &Value) -> Vec<FieldError> {
 
 /// What is wrong with an update, beyond the metadata.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let rules = Rules {
+    let mut rules = Rules {
         known_review_version: conversion::knows_a_review_version(old),
         any_ca_bundle: !is_true(old, ESTABLISHED) || conversion::has_bad_ca_bundle(old),
         old: Some(old),
+        ..Rules::default()
     };
     let mut errors = spec(new, &rules);
+    if !errors.is_empty() {
+        // What was stored when rules were fewer may stay as it is.
+        rules.tolerate(new, old);
+        errors = spec(new, &rules);
+    }
     let mut fixed = |path: &[&str]| {
         let text = |d: &Value| Value::from(d.str_at(path).unwrap_or_default());
         errors.extend(validation::validate_immutable(text(new), text(old), path.join(".")));
@@ -74,6 +81,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// What depends on what was there before.
+#[derive(Default)]
 struct Rules<'a> {
     /// conversionReviewVersions must name one that this server sends.
     known_review_version: bool,
@@ -81,9 +89,22 @@ struct Rules<'a> {
     any_ca_bundle: bool,
     /// What an update replaces.
     old: Option<&'a Value>,
+    /// What schemas need not follow.
+    tolerance: Tolerance,
+    /// Versions may be without a schema.
+    schemaless: bool,
 }
 
 impl Rules<'_> {
+    /// Tolerates what did not hold of the old definition either.
+    fn tolerate(&mut self, new: &Value, old: &Value) {
+        let tolerances = Definition(old).versions().filter_map(Version::schema).map(Tolerance::of);
+        self.tolerance = tolerances.fold(Tolerance::default(), Tolerance::or);
+        self.schemaless = Definition(old).versions().any(|version| version.schema().is_none());
+        let needed = Definition(new).versions().filter_map(Version::schema).any(structural::needs_structure);
+        self.tolerance.structure &= preserves_all(new) && !needed;
+    }
+
     /// Whether a version had the same schema before.
     fn keeps_schema(&self, version: Version<'_>) -> bool {
         let same = |old: Version<'_>| old.name() == version.name() && old.schema() == version.schema();
@@ -97,12 +118,13 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
     errors.extend(one_of(definition.str_at(&["spec", "scope"]), &["Cluster", "Namespaced"], &at.field("scope")));
     let parts = Parts::of(definition);
     let versions = at.field("versions");
-    if parts.schema.is_none() {
-        for (i, version) in Definition(definition).versions().enumerate() {
-            if version.schema().is_none() {
-                errors.push(FieldError::required(versions.index(i).field("schema").field("openAPIV3Schema"), ""));
-            }
-        }
+    for (i, version) in Definition(definition).versions().enumerate().filter(|(_, v)| v.schema().is_none()) {
+        let why = match rules.schemaless {
+            false => "",
+            true if version.is_served() && !preserves_all(definition) => "because otherwise all fields are pruned",
+            true => continue,
+        };
+        errors.push(FieldError::required(versions.index(i).field("schema").field("openAPIV3Schema"), why));
     }
     if preserves_all(definition)
         && Definition(definition).versions().filter_map(Version::schema).any(structural::has_default)
@@ -110,7 +132,6 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
         let why = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid(at.field("preserveUnknownFields"), true, why));
     }
-    let kept = |version: Version<'_>| rules.keeps_schema(version);
     let mut seen: Vec<_> = Vec::new();
     let (mut stored, mut unique) = (0, true);
     for (i, version) in Definition(definition).versions().enumerate() {
@@ -124,7 +145,7 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
         }
         seen.push(name);
         errors.extend(version::deprecation(version, &here));
-        errors.extend(version::own_parts(version, &parts, &kept, &here));
+        errors.extend(version::own_parts(version, &parts, rules, &here));
     }
     let shown = || BadValue::verbatim(parts.versions_text(definition));
     if !unique {
@@ -141,7 +162,7 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
         }
     }
     errors.extend(asked_names(&Definition(definition).asked_names(), &at.field("names")));
-    errors.extend(version::common_parts(definition, &parts, &kept, &at));
+    errors.extend(version::common_parts(definition, &parts, rules, &at));
     errors.extend(conversion::errors(definition, rules, &at.field("conversion")));
     errors
 }

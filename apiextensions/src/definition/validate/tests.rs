@@ -71,3 +71,56 @@ fn certificates_must_be_readable_once_a_definition_is_established() {
     check(("", true), "bm8=", true);
     check(("bm8=", true), "bm9w", false);
 }
+
+#[test]
+fn an_update_keeps_what_was_stored_when_rules_were_fewer() {
+    let check = |(spec, old): (&str, &str), new: &str, expect: &[&str]| {
+        let found = texts(update(&definition(spec, new), &definition(spec, old)));
+        let told: Vec<&str> = found.iter().map(|e| e.split(": ").next().unwrap_or_default()).collect();
+        assert_eq!(told, expect, "{old} {new}");
+    };
+    let at = |rest: &str| format!("spec.validation.openAPIV3Schema{rest}");
+    let of = |property: &str| format!(r#"{{"type":"object","properties":{{"a":{property}}}}}"#);
+    // The same fault again, elsewhere too, is let be; one that is new is not.
+    for (fault, other, told) in [
+        (
+            r#"{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object"}}"#,
+            r#"{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object","properties":{"b":{"type":"string"}}}}"#,
+            ".properties[a].items.x-kubernetes-map-type",
+        ),
+        (
+            r#"{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string","nullable":true}}"#,
+            r#"{"type":"array","x-kubernetes-list-type":"set","items":{"type":"integer","nullable":true}}"#,
+            ".properties[a].items.nullable",
+        ),
+        (r#"{"type":"object","default":{"b":1}}"#, r#"{"type":"object","default":{"c":1}}"#, ".properties[a].default"),
+        (r#"{"type":"text"}"#, r#"{"type":"word"}"#, ".properties[a].type"),
+    ] {
+        check(("", &of(fault)), &of(other), &[]);
+        check(("", &of(r#"{"type":"string"}"#)), &of(fault), &[&at(told)]);
+    }
+    // A schema that is not structural may stay so as long as unknown fields are kept and nothing asks for more.
+    let kept = r#""preserveUnknownFields":true,"#;
+    let loose = r#"{"properties":{"a":{"anyOf":[{"type":"string"}]}}}"#;
+    check((kept, loose), r#"{"properties":{"a":{"anyOf":[{"type":"integer"}]}}}"#, &[]);
+    assert!(!update(&definition("", loose), &definition(kept, loose)).is_empty());
+    let extended = r#"{"properties":{"a":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"string"}]}}}"#;
+    assert!(!update(&definition(kept, extended), &definition(kept, loose)).is_empty());
+}
+
+#[test]
+fn versions_have_schemas() {
+    let without = |schema: &str, kept: bool| {
+        let spec = if kept { r#""preserveUnknownFields":true,"# } else { "" };
+        let mut definition = definition(spec, r#"{"type":"object"}"#);
+        definition.at_mut(&["spec", "versions"]).as_array_mut().expect("a list")[0]
+            .set(&["schema"], json::decode(schema.as_bytes()).expect("JSON"));
+        definition
+    };
+    let missing = "spec.versions[0].schema.openAPIV3Schema: Required value";
+    assert_eq!(texts(create(&without("null", false))), [missing]);
+    assert_eq!(texts(create(&without("{}", false))), [missing]);
+    let pruned = format!("{missing}: because otherwise all fields are pruned");
+    assert_eq!(texts(update(&without("{}", false), &without("{}", true))), [pruned]);
+    assert_eq!(texts(update(&without("{}", true), &without("{}", true))), [] as [&str; 0]);
+}

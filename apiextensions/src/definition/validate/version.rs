@@ -10,10 +10,10 @@ use machinery::{
     value::Path,
 };
 
-use super::{columns, parts::Parts};
+use super::{Rules, columns, parts::Parts};
 use crate::{
     definition::view::{Definition, Version},
-    rules::{self, RuleTree},
+    rules::{self as cel_rules, RuleTree},
 };
 
 /// What is wrong with a version's deprecation.
@@ -39,17 +39,13 @@ pub(super) fn deprecation(version: Version<'_>, at: &Path<'_>) -> Vec<FieldError
     problems.into_iter().map(|why| FieldError::invalid(at, warning, why)).collect()
 }
 
-/// What is wrong with the parts that a version does not share with the others. `kept`: whether a version's schema is not new.
-pub(super) fn own_parts(
-    version: Version<'_>,
-    parts: &Parts<'_>,
-    kept: &dyn Fn(Version<'_>) -> bool,
-    at: &Path<'_>,
-) -> Vec<FieldError> {
+/// What is wrong with the parts that a version does not share with the others.
+pub(super) fn own_parts(version: Version<'_>, parts: &Parts<'_>, rules: &Rules<'_>, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let own = |key: &str| parts.own(version.0, key);
     if let Some(schema) = own("schema") {
-        errors.extend(schema_errors(schema, version.has_status(), kept(version), &at.field("schema")));
+        let judged = Judged { status_subresource: version.has_status(), kept: rules.keeps_schema(version) };
+        errors.extend(schema_errors(schema, judged, rules, &at.field("schema")));
     }
     if let Some(subresources) = own("subresources") {
         errors.extend(columns::subresources(subresources, &at.field("subresources")));
@@ -65,21 +61,13 @@ pub(super) fn own_parts(
 }
 
 /// What is wrong with what all versions share.
-pub(super) fn common_parts(
-    definition: &Value,
-    parts: &Parts<'_>,
-    kept: &dyn Fn(Version<'_>) -> bool,
-    at: &Path<'_>,
-) -> Vec<FieldError> {
+pub(super) fn common_parts(definition: &Value, parts: &Parts<'_>, rules: &Rules<'_>, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if let Some(schema) = parts.schema {
-        let any_status = Definition(definition).versions().any(Version::has_status);
-        errors.extend(schema_errors(
-            schema,
-            any_status,
-            Definition(definition).versions().all(kept),
-            &at.field("validation"),
-        ));
+        let mut versions = Definition(definition).versions();
+        let kept = versions.clone().all(|version| rules.keeps_schema(version));
+        let judged = Judged { status_subresource: versions.any(Version::has_status), kept };
+        errors.extend(schema_errors(schema, judged, rules, &at.field("validation")));
     }
     if let Some(subresources) = parts.subresources {
         errors.extend(columns::subresources(subresources, &at.field("subresources")));
@@ -94,21 +82,32 @@ pub(super) fn common_parts(
     errors
 }
 
-/// What is wrong with a `schema` (a CustomResourceValidation). `kept`: it is not new.
-fn schema_errors(schema: &Value, status_subresource: bool, kept: bool, at: &Path<'_>) -> Vec<FieldError> {
+/// What is known of a schema that is judged.
+struct Judged {
+    status_subresource: bool,
+    /// It is not new.
+    kept: bool,
+}
+
+/// What is wrong with a `schema` (a CustomResourceValidation).
+fn schema_errors(schema: &Value, judged: Judged, rules: &Rules<'_>, at: &Path<'_>) -> Vec<FieldError> {
     let Some(props) = schema.get("openAPIV3Schema").filter(|s| s.as_object().is_some()) else { return Vec::new() };
     let at = at.field("openAPIV3Schema");
     let default_rules = |schema: &Schema, default: &Value, at: &Path<'_>| {
         RuleTree::of(schema, schema.embedded_resource)
-            .map(|tree| rules::run(&tree, default, None, at))
+            .map(|tree| cel_rules::run(&tree, default, None, at))
             .unwrap_or_default()
     };
-    let options = CheckOptions { status_subresource, default_rules: Some(&default_rules) };
+    let options = CheckOptions {
+        status_subresource: judged.status_subresource,
+        default_rules: Some(&default_rules),
+        tolerance: rules.tolerance,
+    };
     let Checked { mut errors, sound } = structural::check(props, &at, options);
     // Rules are told of what is wrong with them even where others are not well formed.
     let of_rules = |e: &FieldError| e.field.contains("x-kubernetes-validations");
     if sound && errors.iter().all(of_rules) {
-        errors.extend(rules::definition_errors(&structural::parse(props), kept, &at));
+        errors.extend(cel_rules::definition_errors(&structural::parse(props), judged.kept, &at));
     }
     errors
 }

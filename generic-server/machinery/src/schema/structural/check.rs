@@ -1,6 +1,6 @@
 //! Whether a CRD's schema may be used.
 
-use super::{defaults, internal, invariants, keys::Keys, parse, rules};
+use super::{Tolerance, defaults, internal, invariants, keys::Keys, parse, rules};
 use crate::Value;
 use crate::meta::{BadValue, FieldError};
 use crate::value::Path;
@@ -14,6 +14,8 @@ pub struct CheckOptions<'a> {
     pub status_subresource: bool,
     /// Checks the CEL rules of a node on a default.
     pub default_rules: Option<RuleCheck<'a>>,
+    /// The rules that need not hold.
+    pub tolerance: Tolerance,
 }
 
 /// What is wrong with a schema.
@@ -36,17 +38,20 @@ pub fn check(props: &Value, at: &Path<'_>, options: CheckOptions<'_>) -> Checked
         errors.push(FieldError::forbidden(at.field("nullable"), "nullable cannot be true at the root"));
     }
     let unsupported = unsupported(props);
-    let mut sound = unsupported.is_none();
+    let structural = !options.tolerance.structure;
+    let mut sound = structural && unsupported.is_none();
     if sound {
         let mut found = invariants::errors(props, at);
         if found.is_empty() && has_default(props) {
-            found = defaults::errors(&parse(props), at, options.default_rules);
+            let pruned = !options.tolerance.pruned_defaults;
+            found = defaults::errors(&parse(props), at, options.default_rules, pruned);
         }
         sound = found.is_empty();
         errors.extend(found);
     }
-    errors.extend(rules::errors(props, at));
+    errors.extend(rules::errors(props, at, options.tolerance));
     if let Some(what) = unsupported
+        && structural
         && errors.is_empty()
     {
         errors.push(FieldError::invalid(at, "", format!("OpenAPIV3Schema '{what}' is not supported")));
@@ -122,6 +127,11 @@ fn unsupported(props: &Value) -> Option<&'static str> {
 pub fn has_default(props: &Value) -> bool {
     let keys = Keys::of(props);
     keys.any(Keys::DEFAULT) || nodes_below(props, keys).any(has_default)
+}
+
+/// Whether this holds of the node or any below it.
+pub(super) fn any_node(props: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
+    holds(props) || nodes_below(props, Keys::of(props)).any(|node| any_node(node, holds))
 }
 
 fn nodes_below(props: &Value, keys: Keys) -> impl Iterator<Item = &Value> {

@@ -11,16 +11,24 @@ use crate::{Value, array, object};
 /// Checks the rules of a node (`x-kubernetes-validations`, there and below) on a value.
 pub type RuleCheck<'a> = &'a dyn Fn(&Schema, &Value, &Path<'_>) -> Vec<FieldError>;
 
-/// What is wrong with the defaults of a structural schema.
-pub(super) fn errors(schema: &Schema, at: &Path<'_>, rules: Option<RuleCheck<'_>>) -> Vec<FieldError> {
+/// What is wrong with the defaults of a structural schema. `pruned`: they must not have unknown fields.
+pub(super) fn errors(schema: &Schema, at: &Path<'_>, rules: Option<RuleCheck<'_>>, pruned: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let walk = Walk { rules };
+    let walk = Walk { rules, pruned };
     walk.node(schema, &Surroundings { steps: Vec::new(), in_metadata: false }, true, at, &mut errors);
     errors
 }
 
+/// Whether any default of a structural schema has unknown fields.
+pub(super) fn any_unpruned(schema: &Schema) -> bool {
+    errors(schema, &Path::ROOT, None, true).iter().any(|error| error.detail == UNKNOWN)
+}
+
+const UNKNOWN: &str = "must not have unknown fields";
+
 struct Walk<'a> {
     rules: Option<RuleCheck<'a>>,
+    pruned: bool,
 }
 
 /// Where a node stands in its object.
@@ -88,8 +96,8 @@ impl Walk<'_> {
 
     fn plain(&self, schema: &Schema, default: &Value, embedded: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
         let resource = Schema { embedded_resource: embedded, plain: schema.plain && !embedded, ..schema.clone() };
-        if !prune_part(&resource, &mut default.clone()).is_empty() {
-            errors.push(FieldError::invalid(at, default, "must not have unknown fields"));
+        if self.pruned && !prune_part(&resource, &mut default.clone()).is_empty() {
+            errors.push(FieldError::invalid(at, default, UNKNOWN));
         }
         let mut coerced = default.clone();
         if let Err(error) = coerce(&resource, embedded, &mut coerced, at, &mut Vec::new()) {

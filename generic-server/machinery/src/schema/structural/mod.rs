@@ -7,12 +7,14 @@ mod internal;
 mod invariants;
 mod keys;
 mod rules;
+mod tolerance;
 
 use std::sync::Arc;
 
 pub use self::check::{CheckOptions, Checked, RuleCheck, check, has_default};
 pub use self::field_path::resolve_path;
 pub use self::internal::{internal_text, rule_text};
+pub use self::tolerance::{Tolerance, needs_structure};
 
 use self::keys::Keys;
 use super::{Field, IntFormat, ListType, Object, Pattern, Schema, Shape, StringFormat, Validation};

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use super::invariants::{flag, list, properties, schema, type_of};
-use super::{field_path, internal, keys::Keys, parse};
+use super::{Tolerance, field_path, internal, keys::Keys, parse};
 use crate::Value;
 use crate::meta::{BadValue, FieldError};
 use crate::value::Path;
@@ -17,16 +17,17 @@ struct Scope {
     no_defaults: Option<&'static str>,
     /// Inside the metadata of an object.
     in_metadata: bool,
+    tolerance: Tolerance,
 }
 
 /// What is wrong with a schema and those in it.
-pub(super) fn errors(props: &Value, at: &Path<'_>) -> Vec<FieldError> {
+pub(super) fn errors(props: &Value, at: &Path<'_>, tolerance: Tolerance) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    node(props, Scope { root: true, ..Scope::default() }, at, &mut errors);
+    node(props, Scope { root: true, tolerance, ..Scope::default() }, at, &mut errors);
     errors
 }
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
@@ -49,9 +50,11 @@ fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>
         ));
     }
     map_type(props, at, errors);
-    list_type(props, at, errors);
+    list_type(props, !scope.tolerance.atomic_sets, at, errors);
     map_keys(props, at, errors);
-    keys_are_set(props, at, errors);
+    if !scope.tolerance.set_keys {
+        keys_are_set(props, at, errors);
+    }
     let parsed = OnceCell::new();
     let path_holds = |path: &str| field_path::resolve_path(parsed.get_or_init(|| parse(props)), path, true).is_ok();
     for (i, rule) in list(props, "x-kubernetes-validations").iter().enumerate() {
@@ -61,7 +64,7 @@ fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>
 
 fn standard(props: &Value, keys: Keys, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let type_name = type_of(props);
-    if !type_name.is_empty() && !TYPES.contains(&type_name) {
+    if !scope.tolerance.types && !type_name.is_empty() && !TYPES.contains(&type_name) {
         errors.push(FieldError::not_supported(at.field("type"), type_name, TYPES));
     }
     if let Some(reason) = scope.no_defaults
@@ -170,25 +173,25 @@ fn map_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn list_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+/// The extension by which the items of a set are more than one value, and are not told apart as wholes.
+pub(super) fn splits(items: &Value) -> Option<&'static str> {
+    let (list, map) = ("x-kubernetes-list-type", "x-kubernetes-map-type");
+    match type_of(items) {
+        "array" if items.str_at(&[list]).is_some_and(|t| t != "atomic") => Some(list),
+        "object" if items.str_at(&[map]) != Some("atomic") => Some(map),
+        _ => None,
+    }
+}
+
+fn list_type(props: &Value, atomic_sets: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     const KEY: &str = "x-kubernetes-list-type";
     let Some(list_type) = props.str_at(&[KEY]) else { return };
     let misfit = needs_type(props, "array", KEY, at);
-    let items = schema(props, "items").filter(|_| misfit.is_none() && list_type == "set");
+    let items = schema(props, "items").filter(|_| atomic_sets && misfit.is_none() && list_type == "set");
     errors.extend(misfit);
-    if let Some(items) = items {
+    if let Some((items, key)) = items.and_then(|items| Some((items, splits(items)?))) {
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        let path = at.field("items");
-        let own_list = items.str_at(&[KEY]);
-        match type_of(items) {
-            "array" if own_list.is_some_and(|t| t != "atomic") => {
-                errors.push(FieldError::invalid(path.field(KEY), Value::from(own_list), detail));
-            }
-            "object" if items.str_at(&["x-kubernetes-map-type"]) != Some("atomic") => {
-                errors.push(FieldError::invalid(path.field("x-kubernetes-map-type"), Value::from(own_list), detail));
-            }
-            _ => {}
-        }
+        errors.push(FieldError::invalid(at.field("items").field(key), Value::from(items.str_at(&[KEY])), detail));
     }
     if !matches!(list_type, "atomic" | "set" | "map") {
         errors.push(FieldError::not_supported(at.field(KEY), list_type, ["atomic", "set", "map"]));
@@ -262,7 +265,7 @@ fn map_keys(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Items of sets and maps, and the keys of the latter, are always there.
-fn keys_are_set(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+pub(super) fn keys_are_set(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     let Some(items) = schema(props, "items") else { return };
     let Some(list_type @ ("set" | "map")) = props.str_at(&["x-kubernetes-list-type"]) else { return };
     let path = at.field("items");
