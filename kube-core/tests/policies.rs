@@ -40,7 +40,7 @@ const CREATE: Asked<'_> =
 async fn refusal(constraints: &str, asked: &Asked<'_>) -> Option<String> {
     let spec = object! {
         "failurePolicy" => "Fail", "matchConstraints" => value(constraints),
-        "validations" => vec![value(r#"{"expression":"false","messageExpression":"object == null ? 'no object' : object.apiVersion"}"#)],
+        "validations" => vec![value(r#"{"expression":"false","messageExpression":"object == null ? 'no object' : string(object.apiVersion)"}"#)],
     };
     let binding = value(r#"{"policyName":"p","validationActions":["Deny"]}"#);
     let namespace = value(
