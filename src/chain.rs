@@ -320,6 +320,7 @@ fn settings(config: &Config) -> Settings {
         event_ttl: config.storage.event_ttl,
         min_watch_timeout: config.requests.min_watch_timeout,
         apis: config.apis.clone(),
+        deletes_unreadable: config.features.is_on("AllowUnsafeMalformedObjectDeletion"),
         delete_collection_workers: usize::try_from(config.requests.delete_collection_workers).unwrap_or(usize::MAX),
     }
 }

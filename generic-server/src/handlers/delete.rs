@@ -7,19 +7,20 @@ use super::{
     Target,
     body::{self, excerpt},
     options::{DeleteOptions, WriteOptions},
+    permission,
     transform::View,
 };
 use crate::{
     negotiate::Media,
     pipeline::respond::{Response, document},
-    registry::{Deleted, Write},
+    registry::{Deleted, Settings, Write},
     request::Request,
 };
 
 /// Answers the request.
 pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
-    let options = read_options(&mut target.request).await?;
+    let options = read_options(&mut target.request, target.registry.settings()).await?;
     let info = &target.request.info;
     if let Some(why) = target.entry.row.strategy.refuse_delete(&info.name) {
         return Err(Status::forbidden(&target.registry.group_resource(), &info.name, why));
@@ -33,7 +34,13 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         options: &write_options,
         warnings,
     };
-    let deleted = target.registry.delete(&mut write, &info.name, &options).await?;
+    let deleted = if options.ignore_store_read_error {
+        permission::may_delete_unreadable(&target.request).await?;
+        target.registry.check_unreadable(&info.namespace, &info.name)?;
+        target.registry.delete_unreadable(&mut write, &info.name).await?
+    } else {
+        target.registry.delete(&mut write, &info.name, &options).await?
+    };
     target.settle(options.dry_run, &info.namespace, &info.name).await;
     let response = match deleted {
         // Whoever asks with the old form of the option that dependents go hears that the object is still there.
@@ -43,6 +50,14 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes).await?,
         Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
             view.bytes(StatusCode::OK, &target.registry, &bytes).await?
+        }
+        // Nobody could read it, so nothing of it can be told.
+        Deleted::Unread => {
+            let status = object! {
+                "kind" => "Status", "apiVersion" => "v1", "metadata" => Value::object(), "status" => "Success",
+                "details" => object! { "name" => &info.name, "kind" => &target.entry.row.kind }, "code" => 200,
+            };
+            document(StatusCode::OK, &status, view.accepted().whole())
         }
         Deleted::Gone(bytes) => {
             let uid = machinery::codec::scan::text(&bytes, &["metadata", "uid"]).unwrap_or_default();
@@ -61,10 +76,10 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
 }
 
 /// The options in the body, or else in the query.
-pub(super) async fn read_options(request: &mut Request) -> Result<DeleteOptions, Status> {
+pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> Result<DeleteOptions, Status> {
     let bytes = body::read_body(request).await?;
     if bytes.is_empty() {
-        return DeleteOptions::read(request, None);
+        return DeleteOptions::read(request, None, settings);
     }
     let all = [Media::Json, Media::Yaml, Media::Protobuf];
     let media = Media::of_content_type(request.header("content-type"), &all)
@@ -89,5 +104,5 @@ pub(super) async fn read_options(request: &mut Request) -> Result<DeleteOptions,
     }
     let schema = builtin::schema_of("", "v1", "DeleteOptions").expect("the table has DeleteOptions");
     let (value, _) = machinery::schema::decode(schema, value).map_err(|e| bad(e.to_string()))?;
-    DeleteOptions::read(request, Some(value))
+    DeleteOptions::read(request, Some(value), settings)
 }

@@ -1,9 +1,15 @@
 //! DELETE of a collection: its objects as they are now, one by one.
 
 use futures_util::{StreamExt, stream};
-use machinery::meta::status::Status;
+use machinery::meta::{field_error::FieldError, status::Status};
 
-use super::{Target, delete, list::read_page, list_options::ListOptions, options::WriteOptions, transform::View};
+use super::{
+    Target, delete,
+    list::read_page,
+    list_options::ListOptions,
+    options::{IGNORE_READ_ERROR, WriteOptions, refuse},
+    transform::View,
+};
 use crate::{pipeline::respond::Response, registry::Write};
 
 /// Answers the request: the list of what was deleted.
@@ -11,7 +17,11 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let view = View::of_request(&target.request, &target.entry)?;
     view.check_list()?;
     let list = ListOptions::read(&target.request, &target.entry.row, false)?;
-    let options = delete::read_options(&mut target.request).await?;
+    let options = delete::read_options(&mut target.request, target.registry.settings()).await?;
+    if options.ignore_store_read_error {
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        refuse("DeleteOptions", vec![FieldError::invalid(IGNORE_READ_ERROR, true, why)])?;
+    }
     if options.propagation.is_none() && options.orphan_dependents.is_none() {
         warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there are no objects
     }

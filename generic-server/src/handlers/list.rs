@@ -59,7 +59,7 @@ fn select(
     {
         let meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
         let found = snapshot.get(&format!("{prefix}{name}"));
-        let object = found.map(|e| e.object().ok_or_else(|| registry.unreadable_item(e))).transpose()?;
+        let object = found.map(|e| e.object().ok_or_else(|| registry.unreadable_items(&[e]))).transpose()?;
         let objects = object.filter(|object| options.selection.matches(object)).cloned().into_iter().collect();
         return Ok(Page { objects, meta });
     }
@@ -97,12 +97,18 @@ fn select(
         }
         return Ok(Page { objects, meta });
     }
-    let everything = options.selection.is_everything();
+    let (everything, mut unreadable) = (options.selection.is_everything(), Vec::new());
     let mut entries = snapshot.range(&prefix, start.as_deref());
     while let Some(entry) = entries.next() {
         let object = match entry {
             Entry::Object(object) => object,
-            broken @ Entry::Broken(_) => return Err(registry.unreadable_item(broken)),
+            Entry::Broken(_) => {
+                unreadable.push(entry);
+                if unreadable.len() == registry.most_unreadable() {
+                    break;
+                }
+                continue;
+            }
         };
         // Also what would not be selected continues a page: upstream does not look at it before it is asked to.
         if limit > 0 && objects.len() == limit {
@@ -113,6 +119,9 @@ fn select(
         if everything || options.selection.matches(object) {
             objects.push(object.clone());
         }
+    }
+    if !unreadable.is_empty() {
+        return Err(registry.unreadable_items(&unreadable));
     }
     Ok(Page { objects, meta })
 }

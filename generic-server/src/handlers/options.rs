@@ -5,7 +5,10 @@ use machinery::{
     meta::{field_error::FieldError, gvk::GroupKind, status::Status},
 };
 
-use crate::request::Request;
+use crate::{registry::Settings, request::Request};
+
+/// The option to delete an object that cannot be read.
+pub(super) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// What to do about unknown and repeated fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,7 +117,8 @@ fn validate_dry_run(dry_run: &[&str], errors: &mut Vec<FieldError>) {
     }
 }
 
-fn refuse(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
+/// Refuses with 422 if options are wrong.
+pub(super) fn refuse(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors)) }
 }
 
@@ -149,8 +153,9 @@ pub struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// From a body (a DeleteOptions document) or, without one, from the query.
-    pub fn read(request: &Request, body: Option<Value>) -> Result<Self, Status> {
+    /// From a body (a DeleteOptions document) or, without one, from the query. The option to delete what cannot be read
+    /// counts only if `settings` have it.
+    pub fn read(request: &Request, body: Option<Value>, settings: &Settings) -> Result<Self, Status> {
         let body = match body {
             Some(body) => body,
             None => Self::of_query(request)?,
@@ -180,6 +185,11 @@ impl DeleteOptions {
         let dry_run: Vec<&str> =
             body.get("dryRun").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).collect();
         validate_dry_run(&dry_run, &mut errors);
+        let ignore_store_read_error =
+            settings.deletes_unreadable && body.get(IGNORE_READ_ERROR).and_then(Value::as_bool) == Some(true);
+        if ignore_store_read_error {
+            validate_alone(&body, &mut errors);
+        }
         refuse("DeleteOptions", errors)?;
         let precondition = |key: &str| body.at(&["preconditions", key]).and_then(Value::as_shared_str).cloned();
         Ok(DeleteOptions {
@@ -189,10 +199,7 @@ impl DeleteOptions {
             propagation,
             orphan_dependents,
             dry_run: !dry_run.is_empty(),
-            ignore_store_read_error: body
-                .get("ignoreStoreReadErrorWithClusterBreakingPotential")
-                .and_then(Value::as_bool)
-                .unwrap_or(false),
+            ignore_store_read_error,
         })
     }
 
@@ -212,7 +219,23 @@ impl DeleteOptions {
         if query.has("dryRun") {
             object.insert("dryRun", query.all("dryRun").map(Value::from).collect::<Value>());
         }
+        if let Some(text) = query.get(IGNORE_READ_ERROR) {
+            object.insert(IGNORE_READ_ERROR, !matches!(text, "false" | "0"));
+        }
         Ok(body)
+    }
+}
+
+/// [`IGNORE_READ_ERROR`] goes with no other option.
+fn validate_alone(body: &Value, errors: &mut Vec<FieldError>) {
+    for name in ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"] {
+        let is_set = match body.get(name) {
+            None | Some(Value::Null) => false,
+            Some(value) => value.as_array().is_none_or(|items| !items.is_empty()),
+        };
+        if is_set {
+            errors.push(FieldError::invalid(IGNORE_READ_ERROR, true, format!("cannot be set together with .{name}")));
+        }
     }
 }
 

@@ -1,10 +1,14 @@
-//! Whether who may change an object may also make it: a PUT or an apply that finds none.
+//! What the verb of a request does not show, and needs a permission of its own: a PUT or an apply that makes an object, a
+//! DELETE of what cannot be read.
 
 use async_trait::async_trait;
-use machinery::{Value, meta::status::Status};
+use machinery::{
+    Value,
+    meta::{gvk::GroupResource, status::Status},
+};
 
 use crate::{
-    auth::{Authorizer, User},
+    auth::{Attributes, Authorizer, Decision, User},
     pipeline::authorize_info,
     registry::Change,
     request::{Request, RequestInfo},
@@ -23,6 +27,20 @@ impl<'a> Permitted<'a> {
     /// The change that a request asks for.
     pub(super) fn new(change: &'a dyn Change, request: &'a Request) -> Self {
         Permitted { change, authorizer: &*request.authorizer, info: &request.info, user: &request.user }
+    }
+}
+
+/// Whether the user may delete an object that cannot be read; the refusal is as upstream's admission tells it.
+pub(super) async fn may_delete_unreadable(request: &Request) -> Result<(), Status> {
+    const VERB: &str = "unsafe-delete-ignore-read-errors";
+    let info = RequestInfo { verb: Verb::Other, method: VERB.into(), ..request.info.clone() };
+    match request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            let resource = GroupResource::new(info.group.clone(), info.resource.clone());
+            let why = format!("not permitted to do {VERB:?}, reason: {reason}");
+            Err(Status::forbidden(&resource, &info.name, why))
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub enum Deleted {
     Gone(Bytes),
     /// It lives on until its finalizers or its grace period are done; its state now.
     Marked(Bytes),
+    /// The object is gone, and it could not be read.
+    Unread,
 }
 
 const ORPHAN: &str = "orphan";

@@ -9,6 +9,7 @@ pub(crate) mod metadata;
 mod own;
 mod reserve;
 mod rewrite;
+mod unreadable;
 mod update;
 mod versions;
 
@@ -238,16 +239,6 @@ impl Registry {
         self.decode(object.bytes())
     }
 
-    /// A stored object that cannot be read says so for itself alone.
-    pub fn unreadable(&self, entry: &storage::cache::Entry) -> Status {
-        Status::internal_error(reason(entry))
-    }
-
-    /// [`Registry::unreadable`] for a list, which says where it is.
-    pub fn unreadable_item(&self, entry: &storage::cache::Entry) -> Status {
-        Status::internal_error(format!("unable to transform key {:?}: {}", &**entry.key(), reason(entry)))
-    }
-
     /// How many objects there are; asks the store where no cache knows.
     pub async fn count(&self) -> Result<usize, StoreError> {
         match self.cache.get().filter(|cache| cache.is_live()) {
@@ -315,12 +306,4 @@ impl Registry {
 /// with very many fields take as much as the fields, and only applies need them.
 fn is_too_large(status: &Status) -> bool {
     status.code == 413
-}
-
-/// Why an entry cannot be read.
-fn reason(entry: &storage::cache::Entry) -> &str {
-    match entry {
-        storage::cache::Entry::Broken(broken) => &broken.error.0,
-        storage::cache::Entry::Object(_) => "",
-    }
 }

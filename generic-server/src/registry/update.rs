@@ -76,7 +76,7 @@ impl Registry {
     pub(super) fn current(&self, key: &str) -> Result<Option<Current>, Status> {
         let snapshot = self.cache().latest();
         let Some(entry) = snapshot.get(key) else { return Ok(None) };
-        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
+        let object = entry.object().ok_or_else(|| self.unreadable_state(entry))?;
         Ok(Some(Current { value: self.decode(object.bytes())?, revision: object.revision() }))
     }
 

@@ -20,5 +20,6 @@ mod readme;
 mod several_servers;
 mod slow_watchers;
 mod storage_flags;
+mod unreadable;
 mod workspace;
 mod writes;

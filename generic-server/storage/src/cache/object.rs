@@ -195,6 +195,8 @@ pub struct Broken {
     pub create_revision: Revision,
     /// What is wrong.
     pub error: DecodeError,
+    /// It could not even be decrypted.
+    pub encrypted: bool,
 }
 
 /// What a snapshot holds for a key.

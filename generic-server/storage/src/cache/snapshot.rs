@@ -355,7 +355,8 @@ mod tests {
     fn what_is_broken_is_met_by_a_walk_alone() {
         let mut t = tree(&[("/r/a", "n1"), ("/r/b", "n2"), ("/r/c", "n1")]);
         let error = crate::cache::DecodeError("bad".into());
-        let broken = crate::cache::Broken { key: "/r/d".into(), revision: 1, create_revision: 1, error };
+        let broken =
+            crate::cache::Broken { key: "/r/d".into(), revision: 1, create_revision: 1, error, encrypted: false };
         t.set(&"/r/d".into(), Some(Entry::Broken(Arc::new(broken))));
         let node = [Term::Field(0, "n1".into())];
         assert!(Snapshot::new(1, Arc::new(t.clone())).by_terms(&node, "", None).is_none());

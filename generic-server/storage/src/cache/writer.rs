@@ -119,7 +119,8 @@ impl Shared {
             }
             Err(error) => {
                 self.counters.broken.add(1);
-                Entry::Broken(Arc::new(Broken { key, revision, create_revision, error }))
+                let encrypted = crate::encrypt::broken(value).is_some();
+                Entry::Broken(Arc::new(Broken { key, revision, create_revision, error, encrypted }))
             }
         }
     }
@@ -157,17 +158,19 @@ impl Shared {
         let Some(newest) = events.last().map(|event| event.revision) else { return };
         let entries = self.decode_all(events);
         let now = Instant::now();
-        let mut changes = Vec::with_capacity(events.len());
+        let (mut changes, mut lost) = (Vec::with_capacity(events.len()), false);
         let mut latest = self.latest.write();
         // In place, unless somebody still reads the tree: then what is touched is copied.
         let tree = latest.advance(newest);
         for (event, (key, current)) in events.iter().zip(entries) {
             let previous = tree.set(&key, current.clone());
+            lost |= current.is_none() && matches!(previous, Some(Entry::Broken(_)));
             if current.is_some() || previous.is_some() {
                 changes.push(Arc::new(Change::new(event.revision, now, key, current, previous)));
             }
         }
-        let news = self.window.append(&changes);
+        // Nobody can be shown what is gone that could not be read: whoever knew it from before must list anew.
+        let news = if lost { self.window.reset(newest) } else { self.window.append(&changes) };
         self.revision.store(newest, Ordering::SeqCst);
         drop(latest);
         self.counters.changes.add(changes.len());

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use generic_server::{
     handlers::options::DeleteOptions,
     pipeline::respond::Response,
-    registry::{Preconditions, Registry},
+    registry::{Preconditions, Registry, Settings},
     request::Request,
     server::Endpoint,
 };
@@ -42,7 +42,7 @@ impl Endpoint for Eviction {
         if Meta::of(&posted.document).name() != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let options = delete_options(&posted)?;
+        let options = delete_options(&posted, self.pods.settings())?;
         posted.admit(&self.pods, &self.pods.row, &name).await?;
         self.evict(&posted.request.info.namespace, &name, &options).await?;
         Ok(posted.done())
@@ -50,9 +50,9 @@ impl Endpoint for Eviction {
 }
 
 /// The options of the deletion: the document's, or else the request's dry run.
-fn delete_options(posted: &Posted) -> Result<DeleteOptions, Status> {
+fn delete_options(posted: &Posted, settings: &Settings) -> Result<DeleteOptions, Status> {
     let body = posted.document.get("deleteOptions").cloned().unwrap_or_else(Value::object);
-    let mut options = DeleteOptions::read(&posted.request, Some(body))?;
+    let mut options = DeleteOptions::read(&posted.request, Some(body), settings)?;
     options.dry_run |= posted.options.dry_run;
     Ok(options)
 }

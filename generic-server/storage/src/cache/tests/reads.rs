@@ -54,6 +54,23 @@ async fn a_value_that_cannot_be_decoded_is_an_entry_that_says_so() {
 }
 
 #[tokio::test]
+async fn when_an_entry_goes_that_could_not_be_read_watchers_must_list_anew() {
+    let (store, cache) = memory_and_cache().await;
+    let start = put(&*store, "a/x", "!").await;
+    let mut watcher = cache.watch(Start::After(start), all()).await.unwrap();
+    put(&*store, "a/y", "l f 1").await;
+    assert_eq!(drain(&mut watcher), ["A a/y=1@3"]);
+    let gone = delete(&*store, "a/x").await;
+    assert!(matches!(watcher.next().await, Some(Err(WatchEnd::Relisted))), "whoever knew it hears of no deletion");
+    let from_before = cache.watch(Start::After(start), all()).await;
+    assert!(matches!(from_before.err(), Some(CacheError::Expired { .. })));
+    let mut watcher = cache.watch(Start::After(gone), all()).await.unwrap();
+    put(&*store, "a/z", "l f 2").await;
+    assert_eq!(drain(&mut watcher), ["A a/z=2@5"]);
+    assert_eq!(show(&cache.latest()), "a/y=1 a/z=2");
+}
+
+#[tokio::test]
 async fn a_decoder_that_panics_breaks_only_its_object() {
     struct Panics;
     impl Decode for Panics {
