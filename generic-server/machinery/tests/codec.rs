@@ -1,14 +1,15 @@
 //! What is written by a codec is read again as it was: any value in JSON and YAML, any object of a built-in type in protobuf.
 
-use std::sync::Arc;
+mod typed;
 
+use machinery::Value;
 use machinery::codec::{json, protobuf, yaml};
-use machinery::schema::{self, Field, IntFormat, Schema, Shape, ShortForm, StringFormat, TypeId, builtin};
-use machinery::{Map, Str, Value};
+use machinery::schema::{self, TypeId, builtin};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
+use typed::{object, typed};
 
 /// Texts that YAML must quote, fold or escape, among others.
 fn text() -> impl Strategy<Value = String> {
@@ -47,10 +48,6 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn object(members: Vec<(String, Value)>) -> Value {
-    Value::Object(members.into_iter().map(|(name, value)| (Str::from(name), value)).collect::<Map>())
-}
-
 /// What YAML can hold as upstream writes it: not every character, and no member called `<<`, which would be a merge.
 fn fits_yaml(value: &Value) -> bool {
     let fits = |s: &str| !s.contains(['\u{fffe}', '\u{ffff}']);
@@ -60,59 +57,6 @@ fn fits_yaml(value: &Value) -> bool {
         Value::Object(members) => members.iter().all(|(name, value)| name != "<<" && fits(name) && fits_yaml(value)),
         _ => true,
     }
-}
-
-/// Values of a built-in type's schema, in the form in which Go keeps them.
-fn typed(schema: &'static Schema, depth: u32) -> BoxedStrategy<Value> {
-    match &schema.resolve().shape {
-        Shape::Object(object) => {
-            let fields: Vec<&'static Field> = object.fields.iter().filter(|f| is_in_message(object, f)).collect();
-            let members: Vec<_> = fields
-                .into_iter()
-                .filter(|_| depth > 0)
-                .map(|field| {
-                    let value = typed(&field.schema, depth - 1);
-                    prop::option::weighted(0.35, value).prop_map(|v| v.map(|v| (field.name.to_string(), v)))
-                })
-                .collect();
-            members.prop_map(|members| self::object(members.into_iter().flatten().collect())).boxed()
-        }
-        Shape::Map(values) => {
-            let values: &'static Schema = Box::leak(Box::new((**values).clone()));
-            // A list without items as a map's value is lost on the way: it is an empty message.
-            let value = typed(values, depth).prop_filter("items", |v| v.as_array() != Some(&[]));
-            prop::collection::vec(("[a-z]{1,8}", value), 0..3).prop_map(self::object).boxed()
-        }
-        Shape::List(items) => {
-            let items: &'static Schema = Box::leak(Box::new((**items).clone()));
-            prop::collection::vec(typed(items, depth), 0..3).prop_map(|v| Value::Array(Arc::new(v))).boxed()
-        }
-        Shape::String(StringFormat::Plain) => "[ -~é]{0,12}".prop_map(Value::from).boxed(),
-        Shape::String(StringFormat::Byte) => select(vec!["AA==", "aGk=", "AgQ="]).prop_map(Value::from).boxed(),
-        Shape::String(StringFormat::Time) => {
-            select(vec!["2026-11-27T23:08:00Z", "1969-12-31T00:00:00Z"]).prop_map(Value::from).boxed()
-        }
-        Shape::String(StringFormat::MicroTime) => Just(Value::from("2026-11-27T23:08:00.000123Z")).boxed(),
-        Shape::String(StringFormat::Duration) => select(vec!["0s", "1h30m0s"]).prop_map(Value::from).boxed(),
-        Shape::Integer(IntFormat::Int32) => any::<i32>().prop_map(Value::from).boxed(),
-        Shape::Integer(IntFormat::Int64) => any::<i64>().prop_map(Value::from).boxed(),
-        Shape::Integer(_) => (0i64..200).prop_map(Value::Int).boxed(),
-        Shape::Number => (-100i64..100).prop_map(|i| Value::Float(i as f64 + 0.5)).boxed(),
-        Shape::Boolean => any::<bool>().prop_map(Value::Bool).boxed(),
-        Shape::IntOrString => {
-            prop_oneof![any::<i32>().prop_map(Value::from), "[a-z%0-9]{0,5}".prop_map(Value::from)].boxed()
-        }
-        Shape::Quantity => select(vec!["0", "100m", "1Gi", "1536Mi", "2k"]).prop_map(Value::from).boxed(),
-        Shape::SchemaOr(ShortForm::Bool) => any::<bool>().prop_map(Value::Bool).boxed(),
-        Shape::SchemaOr(_) => Just(self::object(vec![("type".into(), "string".into())])).boxed(),
-        // Raw JSON; the one message without fields is an empty object.
-        Shape::Any | Shape::Ref(_) => Just(Value::object()).boxed(),
-    }
-}
-
-/// apiVersion and kind are in the envelope, not in the message.
-fn is_in_message(object: &schema::Object, field: &Field) -> bool {
-    field.proto.is_some() || !(object.embedded.is_empty() || matches!(field.name.as_str(), "apiVersion" | "kind"))
 }
 
 fn message() -> impl Strategy<Value = (TypeId, Value)> {
