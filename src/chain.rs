@@ -26,7 +26,11 @@ use kube_core::{
     rbac::{Rbac, no_escalation},
     service_network::{self, Reconciler},
 };
-use machinery::{Str, codec::json, meta::ip::Cidr};
+use machinery::{
+    Str,
+    codec::json::scan::{self, Step},
+    meta::ip::Cidr,
+};
 use policies::{Policies, Tables};
 use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
 
@@ -348,10 +352,13 @@ fn storage_readiness(caches: Vec<Arc<Cache>>, patience: Duration) -> Task {
 fn published(definitions: Arc<Registry>) -> Published {
     Arc::new(move |row| {
         let key = definitions.key("", &format!("{}.{}", row.plural, row.group));
-        let definition = json::decode(definitions.cache().latest().get(&key)?.object()?.bytes()).ok()?;
-        let versions = definition.at(&["spec", "versions"])?.as_array()?;
-        let version = versions.iter().find(|v| v.str_at(&["name"]) == Some(&row.version))?;
-        version.at(&["schema", "openAPIV3Schema"]).cloned().map(Arc::new)
+        let snapshot = definitions.cache().latest();
+        let text = snapshot.get(&key)?.object()?.bytes();
+        let versions =
+            (0..).map_while(|i| scan::at(text, &[Step::Member("spec"), Step::Member("versions"), Step::Item(i)]));
+        let version =
+            versions.into_iter().find(|v| scan::text(v, &["name"]).is_some_and(|name| row.version == *name))?;
+        scan::field(version, &["schema", "openAPIV3Schema"]).map(|schema| text.slice_ref(schema))
     })
 }
 

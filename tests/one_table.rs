@@ -61,7 +61,13 @@ fn of_discovery(rows: &[Resource]) -> Facts {
 /// What the operations of OpenAPI are to a router and an authoriser: each is resolved as a request, and has a row.
 async fn of_openapi(rows: &[Resource]) -> Facts {
     let entries = rows.iter().map(|row| {
-        Arc::new(Entry { row: row.clone(), registry: None, endpoints: Default::default(), after_write: None })
+        Arc::new(Entry {
+            row: row.clone(),
+            registry: None,
+            endpoints: Default::default(),
+            after_write: None,
+            openapi: Default::default(),
+        })
     });
     let table = ResourceTable::new(entries);
     let served = OpenApi::new(vec![Arc::new(ArcSwap::from_pointee(table.clone()))], Arc::new(|_| None));

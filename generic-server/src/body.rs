@@ -2,10 +2,12 @@
 
 mod expiring;
 mod gzip;
+mod piece;
 
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
@@ -13,6 +15,8 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
+
+pub use piece::{Piece, PieceWriter};
 
 /// What ends a body early: the connection (HTTP/1.1) or the stream (HTTP/2) is reset, for the status line is long gone.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -34,6 +38,7 @@ enum Kind {
     Empty,
     Full(Bytes),
     Pieces(Joined),
+    Kept(Vec<Arc<Piece>>, u64),
     Gzip(Box<gzip::Gzip>),
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
 }
@@ -58,6 +63,12 @@ impl Body {
         I::IntoIter: Send + 'static,
     {
         Self(Kind::Pieces(Joined::new(Source::Chunks(Box::new(chunks.into_iter())), length)))
+    }
+
+    /// Pieces that are kept. They go out as they are unless the body is compressed, which costs next to nothing then.
+    pub fn pieces(pieces: Vec<Arc<Piece>>) -> Self {
+        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Self(if length == 0 { Kind::Empty } else { Kind::Kept(pieces, length) })
     }
 
     /// A stream: a watch, a log, what another server sends. An error resets the connection's stream. What is ready at
@@ -99,6 +110,10 @@ impl Body {
         let source = match self.0 {
             Kind::Full(bytes) => Joined::new(Source::Chunks(Box::new(std::iter::once(bytes))), None),
             Kind::Pieces(pieces) => pieces,
+            Kind::Kept(pieces, _) => {
+                let (chain, length) = piece::gzip(pieces);
+                return Self::chunks(chain, Some(length));
+            }
             kind => return Self(kind),
         };
         Self(Kind::Gzip(Box::new(gzip::Gzip::new(source))))
@@ -150,8 +165,12 @@ impl http_body::Body for Body {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Kind::Kept(pieces, length) = &mut self.0 {
+            let texts = std::mem::take(pieces).into_iter().map(|piece| piece.text());
+            self.0 = Kind::Pieces(Joined::new(Source::Chunks(Box::new(texts)), Some(*length)));
+        }
         match &mut self.0 {
-            Kind::Empty => Poll::Ready(None),
+            Kind::Empty | Kind::Kept(..) => Poll::Ready(None),
             Kind::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
                 self.0 = Kind::Empty;
@@ -166,7 +185,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Empty => true,
-            Kind::Full(_) => false,
+            Kind::Full(_) | Kind::Kept(..) => false,
             Kind::Pieces(pieces) => pieces.is_done(),
             Kind::Gzip(body) => body.is_done(),
             Kind::Other(body) => body.is_end_stream(),
@@ -177,6 +196,7 @@ impl http_body::Body for Body {
         match &self.0 {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Kept(_, length) => SizeHint::with_exact(*length),
             Kind::Pieces(pieces) => pieces.left.map_or_else(
                 || {
                     let mut hint = SizeHint::default();

@@ -23,4 +23,4 @@ pub mod serve;
 pub mod server;
 pub mod tasks;
 
-pub use body::{Body, BodyError};
+pub use body::{Body, BodyError, Piece, PieceWriter};

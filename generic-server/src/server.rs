@@ -16,6 +16,7 @@ pub use table::{GroupRows, ResourceTable};
 
 use crate::{
     handlers,
+    openapi::RowParts,
     pipeline::respond::{self, Response, page_not_found},
     registry::Registry,
     request::{Request, Route},
@@ -44,6 +45,8 @@ pub struct Entry {
     pub endpoints: HashMap<Str, Arc<dyn Endpoint>>,
     /// What is done after a write, before its answer goes out.
     pub after_write: Option<Arc<dyn AfterWrite>>,
+    /// What OpenAPI says of the row.
+    pub openapi: RowParts,
 }
 
 /// Acts on what a write has changed, before the writer hears of it.

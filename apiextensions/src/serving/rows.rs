@@ -71,7 +71,13 @@ pub(super) fn rows(
 
 /// The entries of the served versions' rows, which share a registry.
 pub(super) fn entries(definition: Definition<'_>, rows: Vec<Resource>, registry: &Arc<Registry>) -> Vec<Arc<Entry>> {
-    let entry = |row| Entry { row, registry: Some(registry.clone()), endpoints: HashMap::new(), after_write: None };
+    let entry = |row| Entry {
+        row,
+        registry: Some(registry.clone()),
+        endpoints: HashMap::new(),
+        after_write: None,
+        openapi: Default::default(),
+    };
     let served = definition.versions().zip(rows).filter(|(version, _)| version.is_served());
     served.map(|(_, row)| Arc::new(entry(row))).collect()
 }

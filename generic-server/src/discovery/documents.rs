@@ -1,75 +1,50 @@
 //! The documents themselves, made once for one state of the rows.
 
 use std::{
-    collections::HashMap,
-    fmt::Write as _,
+    cmp::Reverse,
     sync::{Arc, OnceLock},
 };
 
-use aws_lc_rs::digest;
-use bytes::Bytes;
+use imbl::OrdMap;
 use machinery::{Str, Value, array, codec::json, object};
 
-use super::{Freshness, Group, Version};
-
-/// A discovery document. It is made as a value or as JSON; the other form is made when it is first asked for.
-#[derive(Debug)]
-pub struct Document {
-    value: OnceLock<Value>,
-    json: OnceLock<(Bytes, Str)>,
-}
-
-impl Document {
-    fn new(value: Value) -> Self {
-        Document { value: value.into(), json: OnceLock::new() }
-    }
-
-    fn of_text(text: Vec<u8>) -> Self {
-        Document { value: OnceLock::new(), json: tagged(text).into() }
-    }
-
-    /// The document.
-    pub fn value(&self) -> &Value {
-        let read = |text: &(Bytes, Str)| json::decode(&text.0).expect("this server has written it");
-        self.value.get_or_init(|| self.json.get().map(read).unwrap_or_default())
-    }
-
-    /// The document as JSON, with the newline that ends every JSON answer.
-    pub fn json(&self) -> Bytes {
-        self.written().0.clone()
-    }
-
-    /// The ETag: the SHA-512 of the document, quoted.
-    pub fn etag(&self) -> &Str {
-        &self.written().1
-    }
-
-    fn written(&self) -> &(Bytes, Str) {
-        self.json.get_or_init(|| tagged(json::encode(self.value())))
-    }
-}
-
-/// A text as it is sent, and its ETag.
-fn tagged(mut text: Vec<u8>) -> (Bytes, Str) {
-    let mut etag = String::from("\"");
-    for byte in digest::digest(&digest::SHA512, &text).as_ref() {
-        write!(etag, "{byte:02X}").expect("a String takes all writes");
-    }
-    etag.push('"');
-    text.push(b'\n');
-    (Bytes::from(text), etag.into())
-}
+use super::{
+    Document, Freshness, Group, Version,
+    listing::{Listing, Segment},
+};
 
 /// Everything discovery serves for one state of the rows. Each document is made when it is first asked for, and those of
 /// a group are kept for as long as the group stays as it is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Documents {
+    by_name: OrdMap<Str, Arc<Part>>,
     /// As [`super::merge`] orders them, the core group among them.
-    groups: Vec<Arc<Part>>,
-    by_name: HashMap<Str, Arc<Part>>,
-    group_list: OnceLock<Document>,
-    aggregated_core: OnceLock<Document>,
-    aggregated_groups: OnceLock<Document>,
+    ordered: OrdMap<(Reverse<i64>, Str), Arc<Part>>,
+    group_list: Kept,
+    aggregated_core: Kept,
+    aggregated_groups: Kept,
+}
+
+/// A listing, and the one before it, as far as either was asked for.
+#[derive(Debug, Default)]
+struct Kept {
+    before: Option<Arc<Listing>>,
+    now: OnceLock<Arc<Listing>>,
+}
+
+impl Kept {
+    /// The same listing of the next state.
+    fn next(&self) -> Kept {
+        Kept { before: self.now.get().or(self.before.as_ref()).cloned(), now: OnceLock::new() }
+    }
+
+    fn get<'a>(
+        &self,
+        frame: (&'static str, &'static str),
+        segments: impl Iterator<Item = &'a Arc<Segment>>,
+    ) -> &Listing {
+        self.now.get_or_init(|| Arc::new(Listing::new(frame, segments, self.before.as_deref())))
+    }
 }
 
 /// One group's documents.
@@ -79,21 +54,34 @@ struct Part {
     document: OnceLock<Document>,
     /// One a version.
     resources: Vec<OnceLock<Option<Document>>>,
-    /// What the aggregated document says of the group, as JSON; nothing if nobody serves it.
-    item: OnceLock<Vec<u8>>,
+    /// What the list of groups says of it.
+    listed: OnceLock<Arc<Segment>>,
+    /// What the aggregated document says of it; nothing if nobody serves it.
+    aggregated: OnceLock<Option<Arc<Segment>>>,
 }
 
 impl Part {
     fn new(group: Group) -> Self {
         let resources = group.versions.iter().map(|_| OnceLock::new()).collect();
-        Part { group, document: OnceLock::new(), resources, item: OnceLock::new() }
+        Part { group, document: OnceLock::new(), resources, listed: OnceLock::new(), aggregated: OnceLock::new() }
     }
 
-    fn item(&self) -> &[u8] {
-        self.item.get_or_init(|| {
+    fn place(&self) -> (Reverse<i64>, Str) {
+        (Reverse(self.group.priority), self.group.name.clone())
+    }
+
+    fn listed(&self) -> &Arc<Segment> {
+        let name = &self.group.name;
+        self.listed.get_or_init(|| Segment::new(name, json::encode(&api_group(&self.group))))
+    }
+
+    fn aggregated(&self) -> Option<&Arc<Segment>> {
+        let name = &self.group.name;
+        let made = self.aggregated.get_or_init(|| {
             let served = self.group.versions.iter().any(|v| is_served(&v));
-            if served { json::encode(&aggregated_item(&self.group)) } else { Vec::new() }
-        })
+            served.then(|| Segment::new(name, json::encode(&aggregated_item(&self.group))))
+        });
+        made.as_ref()
     }
 
     /// Whether the documents say what a group is now.
@@ -106,46 +94,58 @@ impl Part {
             };
             a.name == b.name && a.freshness == b.freshness && resources
         };
-        let versions = self.group.versions.len() == group.versions.len();
-        versions && self.group.name == group.name && self.group.versions.iter().zip(&group.versions).all(same)
+        let head = (&self.group.name, self.group.priority, self.group.versions.len());
+        head == (&group.name, group.priority, group.versions.len())
+            && self.group.versions.iter().zip(&group.versions).all(same)
     }
 }
 
 impl Documents {
-    /// Of groups as [`super::merge`] orders them, the core group among them.
+    /// Of groups as [`super::merge`] makes them, the core group among them.
     pub fn new(groups: &[Group]) -> Self {
-        Self::after(None, groups.to_vec())
+        Documents::default().with(groups.iter().map(|group| (group.name.clone(), Some(group.clone()))))
     }
 
-    /// [`Documents::new`], with what has stayed as it was in the documents until now.
-    pub fn after(before: Option<&Documents>, groups: Vec<Group>) -> Self {
-        let part = |group: Group| {
-            let known = before.and_then(|before| before.by_name.get(&group.name)).filter(|part| part.says(&group));
-            known.cloned().unwrap_or_else(|| Arc::new(Part::new(group)))
-        };
-        let groups: Vec<Arc<Part>> = groups.into_iter().map(part).collect();
+    /// These documents with other groups of some names, or none. What has stayed as it was is kept.
+    #[must_use]
+    pub fn with(&self, changes: impl IntoIterator<Item = (Str, Option<Group>)>) -> Self {
+        let (mut by_name, mut ordered) = (self.by_name.clone(), self.ordered.clone());
+        for (name, group) in changes {
+            let known = by_name.get(&name);
+            if known.zip(group.as_ref()).is_some_and(|(known, group)| known.says(group)) {
+                continue;
+            }
+            if let Some(known) = known {
+                ordered.remove(&known.place());
+                by_name.remove(&name);
+            }
+            if let Some(part) = group.map(|group| Arc::new(Part::new(group))) {
+                ordered.insert(part.place(), part.clone());
+                by_name.insert(name, part);
+            }
+        }
         Documents {
-            by_name: groups.iter().map(|part| (part.group.name.clone(), part.clone())).collect(),
-            groups,
-            group_list: OnceLock::new(),
-            aggregated_core: OnceLock::new(),
-            aggregated_groups: OnceLock::new(),
+            by_name,
+            ordered,
+            group_list: self.group_list.next(),
+            aggregated_core: self.aggregated_core.next(),
+            aggregated_groups: self.aggregated_groups.next(),
         }
     }
 
-    fn core(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().map(|part| &part.group).filter(|group| group.name.is_empty())
+    fn core(&self) -> impl Iterator<Item = &Arc<Part>> {
+        self.ordered.values().filter(|part| part.group.name.is_empty())
     }
 
-    fn named(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().map(|part| &part.group).filter(|group| !group.name.is_empty())
+    fn named(&self) -> impl Iterator<Item = &Arc<Part>> {
+        self.ordered.values().filter(|part| !part.group.name.is_empty())
     }
 
     /// `/api`: the versions of the core group, and where the server is to be found from everywhere.
     pub fn core_versions(&self, server_address: &str) -> Value {
         object! {
             "kind" => "APIVersions",
-            "versions" => self.core().flat_map(|g| &g.versions).map(|v| Value::from(&v.name)).collect::<Value>(),
+            "versions" => self.core().flat_map(|part| &part.group.versions).map(|v| Value::from(&v.name)).collect::<Value>(),
             "serverAddressByClientCIDRs" => array![
                 object! { "clientCIDR" => "0.0.0.0/0", "serverAddress" => server_address },
             ],
@@ -153,14 +153,9 @@ impl Documents {
     }
 
     /// `/apis`: all groups but the core one.
-    pub fn group_list(&self) -> &Document {
-        self.group_list.get_or_init(|| {
-            Document::new(object! {
-                "kind" => "APIGroupList",
-                "apiVersion" => "v1",
-                "groups" => self.named().map(api_group).collect::<Value>(),
-            })
-        })
+    pub fn group_list(&self) -> &Listing {
+        let frame = (r#"{"apiVersion":"v1","groups":["#, "],\"kind\":\"APIGroupList\"}\n");
+        self.group_list.get(frame, self.named().map(|part| part.listed()))
     }
 
     /// Whether a group other than the core one is served.
@@ -183,15 +178,19 @@ impl Documents {
     }
 
     /// `/api` as an APIGroupDiscoveryList.
-    pub fn aggregated_core(&self) -> &Document {
-        self.aggregated_core.get_or_init(|| aggregated(self.groups.iter().filter(|part| part.group.name.is_empty())))
+    pub fn aggregated_core(&self) -> &Listing {
+        self.aggregated_core.get(AGGREGATED, self.core().filter_map(|part| part.aggregated()))
     }
 
     /// `/apis` as an APIGroupDiscoveryList.
-    pub fn aggregated_groups(&self) -> &Document {
-        self.aggregated_groups.get_or_init(|| aggregated(self.groups.iter().filter(|part| !part.group.name.is_empty())))
+    pub fn aggregated_groups(&self) -> &Listing {
+        self.aggregated_groups.get(AGGREGATED, self.named().filter_map(|part| part.aggregated()))
     }
 }
+
+/// What stands around the items of an APIGroupDiscoveryList.
+const AGGREGATED: (&str, &str) =
+    (r#"{"apiVersion":"apidiscovery.k8s.io/v2","items":["#, "],\"kind\":\"APIGroupDiscoveryList\",\"metadata\":{}}\n");
 
 fn group_version(group: &Str, version: &Str) -> Str {
     if group.is_empty() { version.clone() } else { Str::from(format!("{group}/{version}")) }
@@ -235,19 +234,6 @@ fn is_served(version: &&Version) -> bool {
     version.resources.is_some() || version.freshness == Freshness::Stale
 }
 
-/// The aggregated document is put together of its items' texts, so that one group more costs little where there are many.
-fn aggregated<'a>(parts: impl Iterator<Item = &'a Arc<Part>>) -> Document {
-    let mut text = br#"{"apiVersion":"apidiscovery.k8s.io/v2","items":["#.to_vec();
-    for (n, item) in parts.map(|part| part.item()).filter(|item| !item.is_empty()).enumerate() {
-        if n > 0 {
-            text.push(b',');
-        }
-        text.extend_from_slice(item);
-    }
-    text.extend_from_slice(br#"],"kind":"APIGroupDiscoveryList","metadata":{}}"#);
-    Document::of_text(text)
-}
-
 fn aggregated_item(group: &Group) -> Value {
     let version = |version: &Version| {
         let mut out = object! { "version" => version.name.clone(), "freshness" => version.freshness.name() };
@@ -272,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_aggregated_document_is_the_json_of_its_value() {
+    fn listings_are_of_the_groups_that_are_there_in_order() {
         let version = |name: &str, freshness| Version { name: name.into(), priority: 1, resources: None, freshness };
         let group = |name: &str, versions| Group { name: name.into(), priority: 1, versions };
         let documents = Documents::new(&[
@@ -281,13 +267,20 @@ mod tests {
             group("nobody's", vec![version("v1", Freshness::Current)]),
             group("z", vec![version("v1", Freshness::Stale)]),
         ]);
-        let document = documents.aggregated_groups();
-        let text = document.json();
-        assert_eq!(json::encode(document.value()), &text[..text.len() - 1]);
-        let items = document.value().get("items").and_then(Value::as_array).expect("items");
+        let document = documents.aggregated_groups().value();
+        let items = document.get("items").and_then(Value::as_array).expect("items");
         let names: Vec<_> = items.iter().map(|item| item.str_at(&["metadata", "name"])).collect();
         assert_eq!(names, [Some("a"), Some("z")]);
         assert_eq!(items[0].get("versions").and_then(Value::as_array).map(<[Value]>::len), Some(1));
+        let text: Vec<u8> = documents.aggregated_groups().json().iter().flat_map(|piece| piece.text()).collect();
+        assert_eq!([json::encode(&document), b"\n".to_vec()].concat(), text, "its members are in order");
+
+        let more =
+            documents.with([("a".into(), None), ("b".into(), Some(group("b", vec![version("v1", Freshness::Stale)])))]);
+        let document = more.group_list().value();
+        let groups = document.get("groups").and_then(Value::as_array).expect("groups");
+        let names: Vec<_> = groups.iter().map(|group| group.str_at(&["name"])).collect();
+        assert_eq!(names, [Some("b"), Some("nobody's"), Some("z")]);
         assert_eq!(Documents::new(&[]).aggregated_core().value().get("items"), Some(&array![]));
     }
 }

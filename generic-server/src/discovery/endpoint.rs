@@ -1,13 +1,16 @@
 //! `/api`, `/apis` and the documents below them, for the whole chain.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 use http::{HeaderValue, Method, StatusCode, header};
 use machinery::{Str, meta::status::Status};
 
-use super::{Document, Documents, Group, merge};
+use super::{Document, Documents, Group, Listing, merge};
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
@@ -51,7 +54,29 @@ pub struct Discovery {
 struct Made {
     tables: Vec<Arc<ResourceTable>>,
     remotes: u64,
+    /// What others serve, by the groups' names.
+    remote_groups: Arc<BTreeMap<Str, Vec<Group>>>,
     documents: Documents,
+}
+
+impl Made {
+    /// The names of the groups that may be others now.
+    fn differences(&self, tables: &[Arc<ResourceTable>], remote: &Arc<BTreeMap<Str, Vec<Group>>>) -> BTreeSet<Str> {
+        let own = self.tables.iter().zip(tables).flat_map(|(before, now)| now.changed_groups(before));
+        let mut changed: BTreeSet<Str> = own.collect();
+        if !Arc::ptr_eq(&self.remote_groups, remote) {
+            changed.extend(self.remote_groups.keys().chain(remote.keys()).cloned());
+        }
+        changed
+    }
+}
+
+fn by_name(groups: Vec<Group>) -> BTreeMap<Str, Vec<Group>> {
+    let mut by_name: BTreeMap<Str, Vec<Group>> = BTreeMap::new();
+    for group in groups {
+        by_name.entry(group.name.clone()).or_default().push(group);
+    }
+    by_name
 }
 
 impl Discovery {
@@ -60,7 +85,7 @@ impl Discovery {
         Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty() })
     }
 
-    /// The documents for the rows as they are now; made anew only when the rows have changed.
+    /// The documents for the rows as they are now. Only groups that may have changed are looked at.
     fn documents(&self) -> Arc<Made> {
         let tables: Vec<Arc<ResourceTable>> = self.tables.iter().map(|t| t.load_full()).collect();
         let remotes = self.remotes.generation();
@@ -71,13 +96,21 @@ impl Discovery {
         {
             return made.clone();
         }
-        let own = tables.iter().flat_map(|t| t.groups()).flat_map(|rows| rows.discovery().iter().cloned());
-        let groups = merge(self.remotes.groups().into_iter().chain(own));
-        let made = Arc::new(Made {
-            tables,
-            remotes,
-            documents: Documents::after(before.as_ref().map(|made| &made.documents), groups),
-        });
+        let known = before.as_ref().filter(|made| made.remotes == remotes).map(|made| made.remote_groups.clone());
+        let remote_groups = known.unwrap_or_else(|| Arc::new(by_name(self.remotes.groups())));
+        let changed = match &before {
+            Some(before) => before.differences(&tables, &remote_groups),
+            None => tables.iter().flat_map(|t| t.group_names()).chain(remote_groups.keys()).cloned().collect(),
+        };
+        let of_name = |name: Str| {
+            let own = tables.iter().filter_map(|table| table.group(&name)).flat_map(|rows| rows.discovery());
+            let parts = remote_groups.get(&name).into_iter().flatten().chain(own).cloned();
+            let group = merge(parts).pop();
+            (name, group)
+        };
+        let none = Documents::default();
+        let documents = before.as_ref().map_or(&none, |made| &made.documents).with(changed.into_iter().map(of_name));
+        let made = Arc::new(Made { tables, remotes, remote_groups, documents });
         self.made.store(Some(made.clone()));
         made
     }
@@ -108,7 +141,7 @@ impl Discovery {
                 if accepted.form == Form::Aggregated {
                     return Ok(aggregated(request, documents.aggregated_groups(), accepted));
                 }
-                Ok(plain(documents.group_list(), accepted))
+                Ok(listing(documents.group_list(), accepted))
             }
             Place::Group(group) => {
                 let accepted = respond::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
@@ -169,17 +202,22 @@ fn plain(document: &Document, accepted: Accepted) -> Response {
     respond::document(StatusCode::OK, document.value(), accepted)
 }
 
+fn listing(listing: &Listing, accepted: Accepted) -> Response {
+    if accepted.media == Media::Json && !accepted.pretty {
+        return respond::bytes(StatusCode::OK, respond::content_type(accepted), Body::pieces(listing.json()));
+    }
+    respond::document(StatusCode::OK, &listing.value(), accepted)
+}
+
 /// The aggregated form, which clients cache by its ETag.
-fn aggregated(request: &Request, document: &Document, accepted: Accepted) -> Response {
+fn aggregated(request: &Request, document: &Listing, accepted: Accepted) -> Response {
     let known = request.header("if-none-match").is_some_and(|tag| tag == document.etag().as_str());
     let mut response = if known {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
-    } else if accepted.media == Media::Json && !accepted.pretty {
-        respond::bytes(StatusCode::OK, respond::content_type(accepted), Body::full(document.json()))
     } else {
-        respond::document(StatusCode::OK, document.value(), accepted)
+        listing(document, accepted)
     };
     let headers = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(document.etag()) {

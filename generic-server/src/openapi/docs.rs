@@ -6,6 +6,11 @@ static DOCS: &str = include_str!(concat!(env!("OUT_DIR"), "/docs.txt"));
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
+/// All of it.
+pub(super) fn all() -> &'static str {
+    DOCS
+}
+
 /// What the definition (`io.k8s.api.core.v1.PodSpec`) is.
 pub fn of_type(definition: &str) -> Option<&'static str> {
     find(definition, "")

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machinery::{
-    Map, Str, Value, object,
+    Str, Value, object,
     schema::{
         TypeId, builtin,
         openapi::{self, CustomKind, Flavor},
     },
 };
 
-use super::docs;
+use super::{docs, members::Members};
 use crate::{discovery::REGISTERED, resource::Resource};
 
 /// Definitions by name; built-in ones bring all that they refer to.
@@ -25,6 +25,11 @@ impl Schemas {
     /// None yet.
     pub(super) fn new(flavor: Flavor) -> Self {
         Schemas { flavor, built_in: BTreeSet::new(), others: BTreeMap::new() }
+    }
+
+    /// Just these built-in ones.
+    pub(super) fn of(flavor: Flavor, built_in: impl IntoIterator<Item = TypeId>) -> Self {
+        Schemas { built_in: built_in.into_iter().collect(), ..Schemas::new(flavor) }
     }
 
     /// A reference to a built-in definition.
@@ -80,11 +85,22 @@ impl Schemas {
         schema
     }
 
-    /// All definitions.
-    pub(super) fn into_value(self) -> Value {
-        let built_in = self.built_in.iter().map(|id| (Str::from(builtin::name(*id)), self.definition(*id)));
-        let others = self.others.iter().map(|(name, schema)| (name.clone(), schema.clone()));
-        built_in.chain(others).collect::<Map>().into()
+    /// The built-in definitions that are referred to.
+    pub(super) fn built_ins(&self) -> impl Iterator<Item = TypeId> {
+        self.built_in.iter().copied()
+    }
+
+    /// The definitions of another making.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&Str, &Value)> {
+        self.others.iter()
+    }
+
+    /// Writes all definitions.
+    pub(super) fn write(&self, members: &mut Members) {
+        for id in &self.built_in {
+            members.put(&builtin::name(*id), &self.definition(*id));
+        }
+        self.others.iter().for_each(|(name, schema)| members.put(name, schema));
     }
 
     fn need(&mut self, id: TypeId) {

@@ -1,51 +1,33 @@
-//! The OpenAPI v2 document: everything in one, for clients from before v3.
+//! What only the document of OpenAPI v2 has: everything is in one, for clients from before v3.
 
 use std::collections::BTreeSet;
 
 use machinery::{Map, Value, array, object, schema::openapi::Flavor};
 
-use super::{
-    paths::Paths,
-    schemas::Schemas,
-    v3::{self, Custom},
-};
+use super::{members::Members, paths::Paths, schemas::Schemas, v3};
 use crate::resource::Resource;
 
-/// The document of all rows.
-pub(super) fn document(rows: &[&Resource], customs: &[Custom]) -> Value {
+/// The paths of all built-in rows, and of what is nobody's, written group by group; and the definitions that they refer to.
+pub(super) fn built_in(rows: &[&Resource], members: &mut Members) -> Schemas {
     let mut schemas = Schemas::new(Flavor::V2);
-    for (row, props) in customs {
-        schemas.custom_kind(row, props.as_deref());
+    for of_group in rows.chunk_by(|a, b| a.group == b.group) {
+        let mut paths = Paths::new(&mut schemas);
+        of_group.iter().for_each(|row| paths.row(row));
+        let mut paths = paths.into_value();
+        lower_all(&mut paths);
+        members.put_all(&paths);
     }
     let mut paths = Paths::new(&mut schemas);
-    for row in rows.iter().copied().chain(customs.iter().map(|(row, _)| &**row)) {
-        paths.row(row);
-    }
     let told = discovery(rows, &mut paths);
     let mut paths = paths.into_value();
-    for (_, item) in paths.make_object().iter_mut() {
-        lower(item);
-    }
+    lower_all(&mut paths);
     for path in told {
         // What is told is asked for in the encodings that it comes in.
         let types = paths.at(&[&path, "get", "produces"]).cloned();
         paths.set(&[&path, "get", "consumes"], types);
     }
-    object! {
-        "swagger" => "2.0",
-        "info" => object! { "title" => "Kubernetes", "version" => concat!("v", env!("CARGO_PKG_VERSION")) },
-        "paths" => paths,
-        "definitions" => schemas.into_value(),
-        "securityDefinitions" => object! {
-            "BearerToken" => object! {
-                "type" => "apiKey",
-                "description" => "Bearer Token authentication",
-                "name" => "authorization",
-                "in" => "header",
-            },
-        },
-        "security" => array![object! { "BearerToken" => array![] }],
-    }
+    members.put_all(&paths);
+    schemas
 }
 
 /// The paths that tell what there is: of groups, of their versions, and those that are nobody's resources.
@@ -71,6 +53,11 @@ fn discovery(rows: &[&Resource], paths: &mut Paths<'_>) -> Vec<String> {
         add(paths, page.path(), item);
     }
     told
+}
+
+/// Rewrites paths of v3 as v2 says them.
+pub(super) fn lower_all(paths: &mut Value) {
+    paths.make_object().iter_mut().for_each(|(_, item)| lower(item));
 }
 
 /// Rewrites a path of v3 as v2 says it: bodies are parameters, media types stand in lists.

@@ -12,7 +12,8 @@ const THRESHOLD: u64 = 128 * 1024;
 /// Whether the answer to a request may be compressed: what the chain's own handlers write, never a watch.
 pub(super) fn allowed(request: &Request) -> bool {
     let info = &request.info;
-    let ours = info.is_resource || ["/api", "/apis"].iter().any(|root| info.path.trim_end_matches('/') == *root);
+    let ours = info.is_resource
+        || ["/api", "/apis", "/openapi/v2"].iter().any(|root| info.path.trim_end_matches('/') == *root);
     ours && info.verb != Verb::Watch && takes_gzip(request.header("accept-encoding").unwrap_or(""))
 }
 

@@ -110,7 +110,7 @@ pub fn install(
                     own.insert(subresource.name.clone(), endpoint.clone());
                 }
             }
-            Arc::new(Entry { row, registry, endpoints: own, after_write: None })
+            Arc::new(Entry { row, registry, endpoints: own, after_write: None, openapi: Default::default() })
         })
         .collect();
     Installed { entries, registries }

@@ -121,6 +121,11 @@ impl ResourceTable {
         self.groups.values()
     }
 
+    /// The names of the groups.
+    pub fn group_names(&self) -> impl Iterator<Item = &Str> {
+        self.groups.keys()
+    }
+
     /// Whether any row is of this group version.
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.group(group).is_some_and(|rows| rows.entries.iter().any(|e| e.row.version == version))

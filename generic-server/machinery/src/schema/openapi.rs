@@ -4,7 +4,7 @@ use super::{Field, IntFormat, ListType, PatchStrategy, Schema, Shape, ShortForm,
 use crate::{Map, Str, Value, array, object};
 
 /// Which OpenAPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavor {
     /// Swagger 2.0, which kubectl before 1.27 reads: no defaults, no alternatives.
     V2,

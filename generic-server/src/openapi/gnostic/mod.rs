@@ -1,8 +1,8 @@
 //! Gnostic's protobuf form of OpenAPI documents, which clients from before OpenAPI v3 ask for. One encoder walks a document
 //! along a table of fields; [`v2`] and [`v3`] are the tables. What a table does not know is left out.
 
-mod v2;
-mod v3;
+pub(super) mod v2;
+pub(super) mod v3;
 
 use std::convert::Infallible;
 
@@ -12,10 +12,13 @@ use machinery::{
         protobuf::wire::{self, BYTES, FIXED64, VARINT, key, put_bytes, put_varint},
         yaml,
     },
+    schema::openapi::Flavor,
 };
 
+use super::members::Part;
+
 /// How a value is written.
-enum Type {
+pub(super) enum Type {
     Text,
     Flag,
     Integer,
@@ -33,7 +36,7 @@ enum Type {
 }
 
 /// A field of a message.
-struct Field {
+pub(super) struct Field {
     member: &'static str,
     number: u32,
     /// Whether the member is an array and the field repeated.
@@ -56,17 +59,21 @@ const fn extensions(number: u32) -> Field {
     many(EXTENSIONS, number, &Type::Any)
 }
 
-/// A document of OpenAPI v2.
-pub(super) fn encode_v2(document: &Value) -> Vec<u8> {
-    encode(&v2::DOCUMENT, document)
+/// Appends a member of a document's paths or definitions, as it stands in the message of all of them.
+pub(super) fn put_member(out: &mut Vec<u8>, flavor: Flavor, part: Part, name: &str, value: &Value) {
+    let of = match (flavor, part) {
+        (Flavor::V2, Part::Paths) => &v2::PATHS,
+        (Flavor::V2, Part::Definitions) => &v2::SCHEMAS,
+        (Flavor::V3, Part::Paths) => &v3::PATHS,
+        (Flavor::V3, Part::Definitions) => &v3::SCHEMAS,
+    };
+    if let Type::Named(number, of) = of {
+        put_named(out, *number, of, name, value);
+    }
 }
 
-/// A document of OpenAPI v3.
-pub(super) fn encode_v3(document: &Value) -> Vec<u8> {
-    encode(&v3::DOCUMENT, document)
-}
-
-fn encode(of: &Type, document: &Value) -> Vec<u8> {
+/// The fields of a message.
+pub(super) fn encode(of: &Type, document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     put_body(&mut out, of, document);
     out
@@ -210,6 +217,6 @@ mod tests {
         let operation = b"\x0a\x01t\x4a\x0f\x0a\x0d\x0a\x03401\x12\x06\x0a\x04\x0a\x02no";
         assert_eq!(operation.len(), 20);
         let expect = [&b"\x42\x1e\x12\x1c\x0a\x02/a\x12\x16\x12\x14"[..], operation].concat();
-        assert_eq!(encode_v2(&document), expect);
+        assert_eq!(encode(&v2::DOCUMENT, &document), expect);
     }
 }

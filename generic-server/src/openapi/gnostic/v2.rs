@@ -7,7 +7,12 @@ use super::{
     extensions, many, one,
 };
 
-pub(super) static DOCUMENT: Type = Message(&[
+/// The number of the document's paths.
+pub(in super::super) const PATHS_FIELD: u32 = 8;
+/// The number of its definitions.
+pub(in super::super) const DEFINITIONS_FIELD: u32 = 9;
+
+pub(in super::super) static DOCUMENT: Type = Message(&[
     one("swagger", 1, &Text),
     one("info", 2, &INFO),
     one("host", 3, &Text),
@@ -15,8 +20,8 @@ pub(super) static DOCUMENT: Type = Message(&[
     many("schemes", 5, &Text),
     many("consumes", 6, &Text),
     many("produces", 7, &Text),
-    one("paths", 8, &PATHS),
-    one("definitions", 9, &SCHEMAS),
+    one("paths", PATHS_FIELD, &PATHS),
+    one("definitions", DEFINITIONS_FIELD, &SCHEMAS),
     many("security", 12, &SECURITY_REQUIREMENT),
     one("securityDefinitions", 13, &SECURITY_DEFINITIONS),
     many("tags", 14, &TAG),
@@ -41,7 +46,7 @@ static TAG: Type = Message(&[
 
 static EXTERNAL_DOCS: Type = Message(&[one("description", 1, &Text), one("url", 2, &Text), extensions(3)]);
 
-static PATHS: Type = Named(2, &PATH_ITEM);
+pub(super) static PATHS: Type = Named(2, &PATH_ITEM);
 
 static PATH_ITEM: Type = Message(&[
     one("$ref", 1, &Text),
@@ -156,7 +161,7 @@ static RESPONSE_ITSELF: Type = Message(&[one("description", 1, &Text), one("sche
 
 static ANSWER: Type = Choice(|_| Some((1, &SCHEMA)));
 
-static SCHEMAS: Type = Named(1, &SCHEMA);
+pub(super) static SCHEMAS: Type = Named(1, &SCHEMA);
 
 pub(super) static SCHEMA: Type = Message(&[
     one("$ref", 1, &Text),

@@ -7,12 +7,19 @@ use super::{
     extensions, many, one,
 };
 
-pub(super) static DOCUMENT: Type = Message(&[
+/// The number of the document's paths.
+pub(in super::super) const PATHS_FIELD: u32 = 4;
+/// The number of its components.
+pub(in super::super) const COMPONENTS_FIELD: u32 = 5;
+/// The number of the schemas among them.
+pub(in super::super) const SCHEMAS_FIELD: u32 = 1;
+
+pub(in super::super) static DOCUMENT: Type = Message(&[
     one("openapi", 1, &Text),
     one("info", 2, &INFO),
     many("servers", 3, &SERVER),
-    one("paths", 4, &PATHS),
-    one("components", 5, &COMPONENTS),
+    one("paths", PATHS_FIELD, &PATHS),
+    one("components", COMPONENTS_FIELD, &COMPONENTS),
     many("security", 6, &SECURITY_REQUIREMENT),
     many("tags", 7, &TAG),
     one("externalDocs", 8, &EXTERNAL_DOCS),
@@ -39,7 +46,7 @@ static TAG: Type = Message(&[
 
 static EXTERNAL_DOCS: Type = Message(&[one("description", 1, &Text), one("url", 2, &Text), extensions(3)]);
 
-static PATHS: Type = Named(1, &PATH_ITEM);
+pub(super) static PATHS: Type = Named(1, &PATH_ITEM);
 
 static PATH_ITEM: Type = Message(&[
     one("$ref", 1, &Text),
@@ -114,8 +121,8 @@ static CONTENT: Type = Named(1, &MEDIA_TYPE);
 
 static MEDIA_TYPE: Type = Message(&[one("schema", 1, &SCHEMA_OR_REFERENCE), one("example", 2, &Any), extensions(5)]);
 
-static COMPONENTS: Type =
-    Message(&[one("schemas", 1, &SCHEMAS), one("securitySchemes", 7, &SECURITY_SCHEMES), extensions(10)]);
+pub(in super::super) static COMPONENTS: Type =
+    Message(&[one("schemas", SCHEMAS_FIELD, &SCHEMAS), one("securitySchemes", 7, &SECURITY_SCHEMES), extensions(10)]);
 
 static SECURITY_REQUIREMENT: Type = Named(1, &List(1, &Text));
 
@@ -135,7 +142,7 @@ static SECURITY_SCHEME_ITSELF: Type = Message(&[
     extensions(9),
 ]);
 
-static SCHEMAS: Type = Named(1, &SCHEMA_OR_REFERENCE);
+pub(super) static SCHEMAS: Type = Named(1, &SCHEMA_OR_REFERENCE);
 
 pub(super) static SCHEMA_OR_REFERENCE: Type =
     Choice(|value| Some(if refers(value) { (2, &REFERENCE) } else { (1, &SCHEMA) }));

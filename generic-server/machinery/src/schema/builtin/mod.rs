@@ -76,6 +76,11 @@ impl Table {
     }
 }
 
+/// The whole table, as text: what hashes of documents that are made of it begin with.
+pub fn facts() -> &'static str {
+    TEXT
+}
+
 /// The definition called `name`, as OpenAPI v2 and v3 call it: `io.k8s.api.core.v1.PodSpec`.
 pub fn by_name(name: &str) -> Option<TypeId> {
     let name = name.strip_prefix("io.k8s.").unwrap_or(name);

@@ -1,0 +1,79 @@
+//! Members of `paths` and of the definitions, in the encodings of documents.
+
+use std::sync::Arc;
+
+use machinery::{Value, codec::json, schema::openapi::Flavor};
+
+use super::gnostic;
+use crate::{Piece, PieceWriter};
+
+/// An encoding of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// The two objects of a document that grow with what is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Paths,
+    Definitions,
+}
+
+/// Both of them, or what one row adds to them.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) paths: Vec<Arc<Piece>>,
+    pub(super) definitions: Vec<Arc<Piece>>,
+}
+
+/// Writes members of one of them.
+pub(super) struct Members {
+    flavor: Flavor,
+    encoding: Encoding,
+    part: Part,
+    /// Whether members come before: then JSON begins with a comma.
+    follows: bool,
+    writer: PieceWriter,
+}
+
+impl Members {
+    /// The first members.
+    pub(super) fn first(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
+        Members { flavor, encoding, part, follows: false, writer: PieceWriter::default() }
+    }
+
+    /// Members that stand behind others.
+    pub(super) fn following(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
+        Members { follows: true, ..Members::first(flavor, encoding, part) }
+    }
+
+    /// Appends a member.
+    pub(super) fn put(&mut self, name: &str, value: &Value) {
+        let (flavor, part, follows) = (self.flavor, self.part, std::mem::replace(&mut self.follows, true));
+        match self.encoding {
+            Encoding::Json => self.writer.put(|out| {
+                if follows {
+                    out.push(b',');
+                }
+                json::write_string(out, name);
+                out.push(b':');
+                json::encode_into(out, value);
+            }),
+            Encoding::Protobuf => self.writer.put(|out| gnostic::put_member(out, flavor, part, name, value)),
+        }
+    }
+
+    /// Appends all members of an object.
+    pub(super) fn put_all(&mut self, object: &Value) {
+        for (name, value) in object.as_object().into_iter().flat_map(|map| map.iter()) {
+            self.put(name, value);
+        }
+    }
+
+    /// All of them.
+    pub(super) fn finish(self) -> Vec<Arc<Piece>> {
+        self.writer.finish()
+    }
+}
