@@ -113,7 +113,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         address: address.to_string().into(),
     });
     let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
-    let policies = Policies::new(&core.registries, Tables(tables.to_vec()), authorizer.clone());
+    let policies = Policies::new(&core.registries, Tables(tables.to_vec()), authorizer.clone(), services.clone());
     let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
         match *name {
             "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),

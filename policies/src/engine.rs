@@ -19,7 +19,7 @@ use storage::cache::ReadAt;
 use crate::{
     activation::{Activation, Scene},
     conditions::Verdict,
-    matching::{Labelled, Matched, brings_namespace, is_exempt},
+    matching::{Labelled, Matched, brings_namespace, is_configuration, is_exempt},
     questions::Asker,
     source::{Binding, Hook, Policy},
     tables::Tables,
@@ -101,6 +101,14 @@ pub(crate) struct Found<'a> {
     asker: Option<Arc<Asker>>,
 }
 
+impl Found<'_> {
+    /// Why nothing is known of the write's namespace.
+    pub(crate) fn no_namespace(&self) -> Status {
+        let status = self.namespace.as_ref().and_then(|namespace| namespace.as_ref().err());
+        status.cloned().unwrap_or_else(|| Status::internal_error("the namespace is not known"))
+    }
+}
+
 impl Engine {
     /// Begins with a write; `None` if policies have no say in it.
     ///
@@ -108,15 +116,36 @@ impl Engine {
     /// What a webhook that converts answers.
     pub(crate) async fn begin<'a>(&self, a: &'a Attributes<'a>, object: &Value) -> Result<Option<Found<'a>>, Status> {
         let subject = Subject::of(a, object);
-        if is_exempt(&subject) {
-            return Ok(None);
+        match is_exempt(&subject) {
+            true => Ok(None),
+            false => self.look_at(subject, object).await.map(Some),
         }
+    }
+
+    /// Begins with a write, whatever it asks; `None` if it is about what configures admission.
+    ///
+    /// # Errors
+    /// What a webhook that converts answers.
+    pub(crate) async fn begin_any<'a>(
+        &self,
+        a: &'a Attributes<'a>,
+        object: &Value,
+    ) -> Result<Option<Found<'a>>, Status> {
+        let subject = Subject::of(a, object);
+        match is_configuration(&subject) {
+            true => Ok(None),
+            false => self.look_at(subject, object).await.map(Some),
+        }
+    }
+
+    async fn look_at<'a>(&self, subject: Subject<'a>, object: &Value) -> Result<Found<'a>, Status> {
+        let a = subject.a;
         let old = a.old.unwrap_or(&Value::Null);
         let documents = Documents {
             object: self.document(a.row, a.subresource, object).await?,
             old: self.document(a.row, a.subresource, old).await?,
         };
-        Ok(Some(Found { subject, documents, namespace: None, asker: None }))
+        Ok(Found { subject, documents, namespace: None, asker: None })
     }
 
     /// The steps that `hooks` take, in order.
@@ -165,7 +194,11 @@ impl Engine {
         steps
     }
 
-    async fn matched(
+    /// Whether rules and selectors are about the write, and as what.
+    ///
+    /// # Errors
+    /// What cannot be found out about the namespace, where all else matches.
+    pub(crate) async fn matched(
         &self,
         matches: &crate::matching::Matches,
         found: &mut Found<'_>,

@@ -1,4 +1,4 @@
-//! Expressions that decide about writes: those of admission policies, and the match conditions of webhooks.
+//! What users define to decide about writes: admission policies with their expressions, and admission webhooks.
 //!
 //! [`Compiler`] turns an expression into a program, or says what is wrong with it in upstream's words; validation of the kinds
 //! and evaluation use the same one.
@@ -6,7 +6,8 @@
 //! The plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy ([`Policies`]) share an engine. A `source` holds the
 //! policies that have bindings, compiled. For a write, the `engine` finds those that are about it (`matching`), their
 //! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
-//! evaluated (`activation`). What an expression asks the authoriser goes through `questions`.
+//! evaluated (`activation`). What an expression asks the authoriser goes through `questions`. The plugins that call
+//! webhooks ([`webhooks`]) match writes with the same engine.
 
 mod activation;
 mod compile;
@@ -22,11 +23,12 @@ mod questions;
 mod source;
 mod tables;
 mod validating;
+mod webhooks;
 mod write;
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::{admission::Admission, auth::Authorizer, registry::Registry};
+use generic_server::{admission::Admission, auth::Authorizer, outbound::Services, registry::Registry};
 use machinery::Str;
 
 pub use compile::{Compiler, Fault, Wanted};
@@ -40,31 +42,38 @@ use source::Source;
 pub struct Policies {
     engine: Arc<Engine>,
     registries: HashMap<&'static str, Arc<Registry>>,
+    services: Arc<Services>,
     validating: Metrics,
     mutating: Metrics,
+    webhooks: webhooks::Metrics,
 }
 
-/// The plurals of the kinds that policies are made of.
-const KINDS: [&str; 4] = [
+/// The plurals of the kinds that policies and webhooks are made of.
+const KINDS: [&str; 6] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+    "mutatingwebhookconfigurations",
 ];
 
 impl Policies {
-    /// With the registries of the built-in groups by group and plural, the tables of all servers, and who is asked what users
-    /// may do.
+    /// With the registries of the built-in groups by group and plural, the tables of all servers, who is asked what users
+    /// may do, and who knows where services are.
     pub fn new(
         registries: &HashMap<(Str, Str), Arc<Registry>>,
         tables: Tables,
         authorizer: Arc<dyn Authorizer>,
+        services: Arc<Services>,
     ) -> Self {
         let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
         let own = KINDS.map(|plural| (plural, registry("admissionregistration.k8s.io", plural)));
         Policies {
             engine: Arc::new(Engine { tables, namespaces: registry("", "namespaces"), authorizer }),
             registries: HashMap::from(own),
+            services,
+            webhooks: webhooks::Metrics::new(),
             validating: Metrics::new("validating"),
             mutating: Metrics::new("mutating"),
         }
@@ -74,6 +83,7 @@ impl Policies {
     pub fn register(&self, registry: &prometheus::Registry) {
         self.validating.register(registry);
         self.mutating.register(registry);
+        self.webhooks.register(registry);
     }
 
     /// The plugin called `name`; `None` if it is none of these.
@@ -93,7 +103,7 @@ impl Policies {
                 engine: self.engine.clone(),
                 metrics: self.mutating.clone(),
             }),
-            _ => return None,
+            name => return webhooks::plugin(name, &self.engine, registry, &self.services, &self.webhooks),
         })
     }
 }

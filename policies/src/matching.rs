@@ -115,6 +115,16 @@ impl Rule {
 impl Matches {
     /// Reads a `MatchResources`. Selectors were validated when it was written; one that cannot be read matches nothing.
     pub(crate) fn of(resources: &Value) -> Self {
+        Self::with(resources, &["resourceRules", "excludeResourceRules"])
+    }
+
+    /// Reads the rules and selectors of a webhook.
+    pub(crate) fn of_webhook(webhook: &Value) -> Self {
+        Self::with(webhook, &["rules", ""])
+    }
+
+    /// `keys`: where the rules are, and those that exclude.
+    fn with(resources: &Value, keys: &[&str; 2]) -> Self {
         let selector = |key: &str| match resources.get(key).filter(|s| !s.is_null()) {
             None => LabelSelector::everything(),
             Some(selector) => LabelSelector::from_value(selector).unwrap_or_else(|_| LabelSelector::nothing()),
@@ -125,8 +135,8 @@ impl Matches {
         Matches {
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
-            rules: rules("resourceRules"),
-            excluded: rules("excludeResourceRules"),
+            rules: rules(keys[0]),
+            excluded: rules(keys[1]),
             exact: resources.str_at(&["matchPolicy"]) != Some("Equivalent"),
         }
     }
@@ -210,8 +220,8 @@ impl Matches {
     }
 }
 
-/// Whether policies have no say in a write: it is about themselves and their like, or it only asks.
-pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
+/// Whether a write is about what configures admission: nobody may lock themselves out of that.
+pub(crate) fn is_configuration(subject: &Subject<'_>) -> bool {
     const CONFIGURATION: [&str; 6] = [
         "ValidatingWebhookConfiguration",
         "MutatingWebhookConfiguration",
@@ -220,6 +230,12 @@ pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
     ];
+    let kind = &subject.kind;
+    kind.group == "admissionregistration.k8s.io" && CONFIGURATION.contains(&kind.kind.as_str())
+}
+
+/// Whether policies have no say in a write: it is about themselves and their like, or it only asks.
+pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
     const REVIEWS: [(&str, &str); 6] = [
         ("authentication.k8s.io", "selfsubjectreviews"),
         ("authentication.k8s.io", "tokenreviews"),
@@ -228,9 +244,8 @@ pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
         ("authorization.k8s.io", "selfsubjectrulesreviews"),
         ("authorization.k8s.io", "subjectaccessreviews"),
     ];
-    let (kind, resource) = (&subject.kind, &subject.resource);
-    (kind.group == "admissionregistration.k8s.io" && CONFIGURATION.contains(&kind.kind.as_str()))
-        || REVIEWS.contains(&(resource.group.as_str(), resource.resource.as_str()))
+    let resource = &subject.resource;
+    is_configuration(subject) || REVIEWS.contains(&(resource.group.as_str(), resource.resource.as_str()))
 }
 
 /// Whether a namespace that is written is known by the labels that it is written with.

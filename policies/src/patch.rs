@@ -39,14 +39,24 @@ pub(crate) fn patched(
     };
     let Some(patched) = patched else { return Ok(object.clone()) };
     let mut problems = Vec::new();
-    let kind = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
-    let internal = |why: String| Failure::Status(Box::new(Status::internal_error(why)));
-    let conformed = conform(row, kind, patched, &mut problems).map_err(internal)?;
+    let internal = |status: Status| Failure::Status(Box::new(status));
+    let conformed = conformed(row, kind, patched, &mut problems).map_err(internal)?;
     // Built-in types are decoded strictly; what a custom resource does not know is dropped.
-    if (row.built_in || kind.2 != row.kind) && !problems.is_empty() {
-        return Err(internal(format!("strict decoding error: {}", problems.join(", "))));
+    if (row.built_in || kind.kind != row.kind) && !problems.is_empty() {
+        return Err(internal(Status::internal_error(format!("strict decoding error: {}", problems.join(", ")))));
     }
     Ok(conformed)
+}
+
+/// A changed document in its type again, and defaulted. What the type does not know is dropped and noted.
+pub(crate) fn conformed(
+    row: &Resource,
+    kind: &GroupVersionKind,
+    patched: Value,
+    problems: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let kind = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
+    conform(row, kind, patched, problems).map_err(Status::internal_error)
 }
 
 fn applied(row: &Resource, kind: &GroupVersionKind, object: &Value, value: &CelValue) -> Result<Value, Failure> {

@@ -9,9 +9,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use generic_server::{
-    outbound::{self, Call, ServiceRef, Services, Target},
+    outbound::{self, Call, Services},
     resource::RemoteConversion,
 };
 use machinery::{Str, Value, codec::json, meta::status::Status, object, schema};
@@ -66,14 +65,13 @@ impl Webhook {
         let config = webhook.get("clientConfig")?;
         let versions = webhook.get("conversionReviewVersions").and_then(Value::as_array).unwrap_or_default();
         let known = |version: &Value| ["v1", "v1beta1"].into_iter().find(|known| version.as_str() == Some(known));
-        let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or("")).unwrap_or_default();
         Some(Arc::new(Webhook {
             definition: definition.0.str_at(&["metadata", "name"]).unwrap_or("").into(),
             group: definition.group(),
             list_kind: list_kind.clone(),
             review: versions.iter().find_map(known),
             strategy: strategy.clone(),
-            hook: outbound::Webhook::new(target(config), bundle, services.clone()),
+            hook: outbound::Webhook::of_config(config, services.clone()),
             calls: Semaphore::new(CALLS),
             metrics: metrics.clone(),
         }))
@@ -141,17 +139,5 @@ impl RemoteConversion for Webhook {
         let to = api_version.rsplit('/').next().unwrap_or(api_version);
         self.metrics.observe(&self.definition, &from, to, elapsed, result.as_ref().err().map(|r| r.0));
         result.map_err(|Refusal(_, why)| Status::unknown_error(why))
-    }
-}
-
-fn target(config: &Value) -> Target {
-    let Some(service) = config.get("service").filter(|s| s.as_object().is_some()) else {
-        return Target::Url(config.str_at(&["url"]).unwrap_or("").into());
-    };
-    let text = |key: &str| Str::from(service.str_at(&[key]).unwrap_or(""));
-    let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
-    Target::Service {
-        service: ServiceRef { namespace: text("namespace"), name: text("name"), port },
-        path: text("path"),
     }
 }

@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use machinery::Str;
+use machinery::{Str, Value};
 
 use super::{HttpsClient, ServiceRef, Services, Trust, client, failure};
 use crate::body::Body;
@@ -25,6 +26,19 @@ pub enum Target {
         /// The path there; empty for the root.
         path: Str,
     },
+}
+
+impl Target {
+    /// Where a `clientConfig` says that a webhook is.
+    fn of(config: &Value) -> Self {
+        let Some(service) = config.get("service").filter(|s| s.as_object().is_some()) else {
+            return Target::Url(config.str_at(&["url"]).unwrap_or_default().into());
+        };
+        let text = |key: &str| Str::from(service.str_at(&[key]).unwrap_or_default());
+        let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
+        let service_ref = ServiceRef { namespace: text("namespace"), name: text("name"), port };
+        Target::Service { service: service_ref, path: text("path") }
+    }
 }
 
 /// A webhook. Costs nothing until it is called.
@@ -60,6 +74,12 @@ impl Webhook {
     /// A webhook. `bundle` holds the authorities of its certificate.
     pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Services>) -> Self {
         Webhook { target, bundle, services, client: OnceLock::new() }
+    }
+
+    /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
+    pub fn of_config(config: &Value, services: Arc<Services>) -> Self {
+        let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or_default()).unwrap_or_default();
+        Webhook::new(Target::of(config), bundle, services)
     }
 
     /// Sends a document and gives the answer's body. An error says what upstream's client says.

@@ -21,5 +21,6 @@ mod several_servers;
 mod slow_watchers;
 mod storage_flags;
 mod unreadable;
+mod webhooks;
 mod workspace;
 mod writes;

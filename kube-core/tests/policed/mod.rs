@@ -39,5 +39,5 @@ pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<R
     }
     let tables = Tables(vec![Arc::new(ArcSwap::from_pointee(ResourceTable::new(entries)))]);
     let authorizer: Arc<dyn Authorizer> = Arc::new(Mode::AlwaysAllow);
-    (Policies::new(&registries, tables, authorizer), rows)
+    (Policies::new(&registries, tables, authorizer, Arc::default()), rows)
 }

@@ -1,0 +1,48 @@
+//! ValidatingAdmissionWebhook: all webhooks are called at once, when the object is final.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use generic_server::admission::{Admission, Attributes};
+use machinery::{Value, meta::status::Status};
+
+use crate::{
+    engine::Found,
+    webhooks::{Target, Webhooks},
+};
+
+/// The plugin.
+pub(super) struct Validating(pub(super) Webhooks);
+
+#[async_trait]
+impl Admission for Validating {
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        let Some(hooks) = self.0.source.hooks().await? else { return Ok(()) };
+        let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };
+        let mut targets = Vec::new();
+        for hook in hooks.iter() {
+            targets.extend(self.0.target(hook, &mut found).await?);
+        }
+        let mut refusal = None;
+        for (result, told) in join_all(targets.iter().map(|target| self.invoke(target, &found))).await {
+            warnings.extend(told);
+            refusal = refusal.or(result.err());
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+}
+
+impl Validating {
+    async fn invoke(&self, target: &Target<'_>, found: &Found<'_>) -> (Result<(), Status>, Vec<String>) {
+        let begun = Instant::now();
+        let (answer, told) = self.0.call(target, found, false).await;
+        let ignored = self.0.observe(target, found, &answer, begun);
+        let result = match answer {
+            Ok(_) => Ok(()),
+            Err(_) if ignored => Ok(()),
+            Err(failure) => Err(failure.into_status(&target.hook.name)),
+        };
+        (result, told)
+    }
+}
