@@ -11,7 +11,7 @@ no group serves, of discovery documents, in more-messages.json. The output is th
 A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
 Members of a definition's JSON: `fields`, `embedded` (protobuf fields that hold inlined structs: name to [number, message]), `atomic`,
 `unions`, and for definitions that are not objects `type`/`format`. Members of a field's: `type` and `format`, or `ref`,
-`list`, `map`; `required`, `default`, `enum`, `listType`, `keys`, `patch`, `mergeKey`, `atomic`, `proto` [number, type]; and of Go:
+`list`, `map`; `required`, `default`, `enum`, `listType`, `keys`, `patch`, `mergeKey`, `atomic`, `granular`, `proto` [number, type]; and of Go:
 `pointer` (zero and absent differ), `keep` (written even when zero). Names lose `io.k8s.` and `api.` in front.
 """
 
@@ -172,8 +172,8 @@ def field_line(name, field, x, seen, facts):
     for key, ours in (("list-type", "listType"), ("list-map-keys", "keys"), ("patch-strategy", "patch"), ("patch-merge-key", "mergeKey")):
         if f"x-kubernetes-{key}" in x:
             out[ours] = x[f"x-kubernetes-{key}"]
-    if x.get("x-kubernetes-map-type") == "atomic":
-        out["atomic"] = True
+    if "x-kubernetes-map-type" in x:
+        out[x["x-kubernetes-map-type"]] = True  # atomic, or granular
     if x.get("proto"):
         out["proto"] = x["proto"]
     pointer, keep = go_facts(name, field, x, seen, facts)

@@ -153,8 +153,11 @@ fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
     if !schema.enumeration.is_empty() {
         out.push(("enum".into(), schema.enumeration.clone().into()));
     }
+    let is_map = matches!(schema.shape, Shape::Map(_) | Shape::Ref(_));
     let list_type = match &schema.list_type {
-        ListType::Atomic => matches!(schema.shape, Shape::List(_)).then_some("atomic").filter(|_| schema.atomic),
+        // Bytes are a list, too.
+        ListType::Atomic if schema.atomic && !is_map => Some("atomic"),
+        ListType::Atomic => None,
         ListType::Set => Some("set"),
         ListType::Map(keys) => {
             out.push(("x-kubernetes-list-map-keys".into(), keys.iter().map(Value::from).collect()));
@@ -164,8 +167,9 @@ fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
     if let Some(list_type) = list_type {
         out.push(("x-kubernetes-list-type".into(), list_type.into()));
     }
-    if schema.atomic && matches!(schema.shape, Shape::Map(_) | Shape::Ref(_)) {
-        out.push(("x-kubernetes-map-type".into(), "atomic".into()));
+    if is_map && (schema.atomic || schema.granular) {
+        let map_type = if schema.atomic { "atomic" } else { "granular" };
+        out.push(("x-kubernetes-map-type".into(), map_type.into()));
     }
     if let Some(patch) = schema.patch.as_deref() {
         out.extend(patch_members(patch));
@@ -386,6 +390,15 @@ mod tests {
             ))
         );
         assert_eq!(published.str_at(&["properties", "managedFields", "x-kubernetes-list-type"]), Some("atomic"));
+        let extension = |name: &str, member: &str, extension: &str, want: &str| {
+            let published = definition(builtin::by_name(name).expect("a definition"), Flavor::V3, &none);
+            assert_eq!(published.str_at(&["properties", member, extension]), Some(want), "{name}");
+        };
+        extension("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef", "x-kubernetes-map-type", "granular");
+        let status = "io.k8s.api.core.v1.PersistentVolumeClaimStatus";
+        extension(status, "allocatedResourceStatuses", "x-kubernetes-map-type", "granular");
+        let spec = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
+        extension(spec, "caBundle", "x-kubernetes-list-type", "atomic");
         let names: Vec<_> = references(meta).into_iter().map(builtin::type_name).collect();
         assert_eq!(names, ["ManagedFieldsEntry", "OwnerReference", "Time"]);
     }

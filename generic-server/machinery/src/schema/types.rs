@@ -25,6 +25,8 @@ pub struct Schema {
     pub list_type: ListType,
     /// An object (or map) that server-side apply treats as one value. Of a list: that it is atomic is written, not implied.
     pub atomic: bool,
+    /// A place whose members server-side apply tells apart, though its definition is one value.
+    pub granular: bool,
     /// How strategic merge patch treats a list or object.
     pub patch: Option<Box<PatchStrategy>>,
     /// Unknown members below are kept (`x-kubernetes-preserve-unknown-fields`).

@@ -149,6 +149,21 @@ fn what_another_manager_owns_stays() {
 }
 
 #[test]
+fn members_of_a_granular_place_are_told_apart_though_its_type_is_one_value() {
+    Story::of("", "v1", "PersistentVolume")
+        .apply("anna", r#"{"metadata":{"name":"p"},"spec":{"claimRef":{"name":"c"}}}"#)
+        .apply("bert", r#"{"metadata":{"name":"p"},"spec":{"claimRef":{"namespace":"n"}}}"#)
+        .holds(&["spec", "claimRef"], r#"{"name":"c","namespace":"n"}"#)
+        .owned(&[
+            ("Apply anna", r#"{"f:spec":{"f:claimRef":{"f:name":{}}}}"#),
+            ("Apply bert", r#"{"f:spec":{"f:claimRef":{"f:namespace":{}}}}"#),
+        ]);
+    Story::of("", "v1", "Event")
+        .apply("anna", r#"{"metadata":{"name":"e"},"involvedObject":{"name":"c"}}"#)
+        .owned(&[("Apply anna", r#"{"f:involvedObject":{}}"#)]);
+}
+
+#[test]
 fn conflicts_name_the_managers_and_fields() {
     let mut story = Story::config_map();
     story

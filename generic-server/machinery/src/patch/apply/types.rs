@@ -97,7 +97,7 @@ impl<'s> Type<'s> {
         };
         let resolved = schema.resolve();
         let map = |object, others| {
-            let atomic = schema.atomic || resolved.atomic;
+            let atomic = schema.atomic || (resolved.atomic && !schema.granular);
             Atom::Map(MapAtom { object, whole, preserve: self.preserve, others, atomic })
         };
         match &resolved.shape {

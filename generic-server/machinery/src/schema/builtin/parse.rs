@@ -89,7 +89,8 @@ fn field(name: Str, facts: &Value) -> Field {
         })
     });
     let atomic = flag(facts, "atomic") || text(facts, "listType").as_deref() == Some("atomic");
-    let schema = Schema { enumeration: list(facts, "enum"), list_type, patch, atomic, ..place(facts) };
+    let granular = flag(facts, "granular");
+    let schema = Schema { enumeration: list(facts, "enum"), list_type, patch, atomic, granular, ..place(facts) };
     Field {
         name,
         schema,
