@@ -7,7 +7,7 @@
 //! policies that have bindings, compiled. For a write, the `engine` finds those that are about it (`matching`), their
 //! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
 //! evaluated (`activation`). What an expression asks the authoriser goes through `questions`. The plugins that call
-//! webhooks ([`webhooks`]) match writes with the same engine.
+//! webhooks (`webhooks`) match writes with the same engine.
 
 mod activation;
 mod compile;

@@ -1,6 +1,6 @@
 //! The plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook: writes are judged by servers that users name.
 //!
-//! A [`source`] holds the webhooks of all configurations. For a write, [`targets`](Webhooks::target) finds out whether a
+//! A `source` holds the webhooks of all configurations. For a write, `Webhooks::target` finds out whether a
 //! webhook is to be called, with the same matching and conditions as policies have; `review` writes the question and reads
 //! the answer; `call` sends it and says what counts as which failure.
 
