@@ -15,7 +15,7 @@ use generic_server::{
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
     outbound,
-    pages::{Flagz, Profiles, Statusz, Verbosity},
+    pages::{Flagz, Profiles, Snapshots, Statusz, Verbosity},
     pipeline::{Cors, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
@@ -32,7 +32,13 @@ use machinery::{
     meta::ip::Cidr,
 };
 use policies::{Policies, Tables};
-use storage::{Store, cache::Cache, embedded, encrypt::Encryption, etcd};
+use storage::{
+    Store,
+    cache::Cache,
+    embedded::{self, Embedded},
+    encrypt::Encryption,
+    etcd,
+};
 
 use crate::{
     VERSION,
@@ -56,7 +62,7 @@ pub struct Chain {
 
 /// Opens the store, builds the servers and links them.
 pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: SocketAddr) -> Result<Chain> {
-    let store = open_store(config).await?;
+    let (store, embedded) = open_store(config).await?;
     let admission = Arc::new(admission::Chain::default());
     let encryption = open_encryption(config).await?;
     let backing = Backing {
@@ -172,6 +178,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         .path("/metrics/slis", slis)
         .path("/statusz", Arc::new(Statusz::new(VERSION, index.clone())))
         .path("/flagz", Arc::new(Flagz(config.flags.clone())));
+    if let Some(store) = embedded {
+        let snapshots = Snapshots::new(store, &config.data_dir);
+        front = front.unlisted("/debug/storage/snapshot", Arc::new(snapshots));
+    }
     if config.profiling {
         let verbosity = Arc::new(Verbosity(crate::logging::set_verbosity));
         front = front
@@ -274,7 +284,8 @@ fn service_network(config: &Config, port: u16) -> service_network::Settings {
     }
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
+/// The store; and the embedded one once more, if it is that.
+async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>)> {
     if let Some(remote) = &config.storage.etcd {
         let options = etcd::EtcdOptions {
             servers: remote.servers.clone(),
@@ -286,13 +297,13 @@ async fn open_store(config: &Config) -> Result<Arc<dyn Store>> {
             health_timeout: config.storage.health_timeout.max(config.storage.ready_timeout),
             ..etcd::EtcdOptions::default()
         };
-        return Ok(etcd::Etcd::connect(options).await.context("cannot reach etcd")?);
+        return Ok((etcd::Etcd::connect(options).await.context("cannot reach etcd")?, None));
     }
     let dir = config.data_dir.join("store");
     let options =
         embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
-    Ok(embedded::Embedded::open(&dir, options)
-        .with_context(|| format!("cannot open the store in {}", dir.display()))?)
+    let store = Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?;
+    Ok((store.clone(), Some(store)))
 }
 
 /// Reads how values are encrypted. KMS plugins that are not there in a moment are waited for by readyz.

@@ -4,10 +4,12 @@
 mod debug;
 mod flagz;
 mod profile;
+mod snapshots;
 mod statusz;
 
 pub use debug::{Profiles, SetVerbosity, Verbosity};
 pub use flagz::Flagz;
+pub use snapshots::Snapshots;
 pub use statusz::Statusz;
 
 use http::StatusCode;

@@ -13,11 +13,14 @@ use crate::{request::Request, resource::Verb};
 /// Subresources whose requests last as long as they last.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
+/// Paths that are no resources whose requests do, too.
+const LASTING: [&str; 2] = ["/debug/pprof/", "/debug/storage/"];
+
 /// Sets the deadline: `--request-timeout`, or less if the client's `timeout` says so.
 pub(super) fn set(request: &mut Request, limit: Duration) -> Result<(), Status> {
     let info = &request.info;
     let is_stream = info.verb == Verb::Watch || info.is_resource && STREAMS.contains(&info.subresource.as_str());
-    if is_stream || info.path.starts_with("/debug/pprof/") {
+    if is_stream || LASTING.iter().any(|path| info.path.starts_with(path)) {
         return Ok(());
     }
     let mut timeout = limit;

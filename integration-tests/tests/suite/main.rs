@@ -19,6 +19,7 @@ mod protobuf;
 mod readme;
 mod several_servers;
 mod slow_watchers;
+mod snapshots;
 mod storage_flags;
 mod unreadable;
 mod webhooks;

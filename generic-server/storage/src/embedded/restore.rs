@@ -51,8 +51,9 @@ pub async fn restore_into(store: &dyn Store, snapshot: PathBuf) -> Result<Restor
     let mut start = None;
     loop {
         let page = store.range(Range { prefix: String::new(), start, limit: CHUNK, at: None }).await?;
-        let surplus = page.items.iter().filter(|item| !keys.contains(&item.key)).cloned();
-        let deletes = stream::iter(surplus.map(|item| delete(store, item))).buffer_unordered(WRITES);
+        let mut surplus = page.items.clone();
+        surplus.retain(|item| !keys.contains(&item.key));
+        let deletes = stream::iter(surplus.into_iter().map(|item| delete(store, item))).buffer_unordered(WRITES);
         restored.deleted += deletes.try_fold(0, async |count, deleted| Ok(count + usize::from(deleted))).await?;
         match page.items.last() {
             // The least key after the last one (keys hold no NUL).

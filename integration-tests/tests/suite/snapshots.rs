@@ -1,0 +1,79 @@
+//! Snapshots of the embedded store: made and restored while the server serves.
+
+use std::process::Output;
+
+use integration_tests::{Server, send};
+use serde_json::{Value, json};
+
+const PATH: &str = "/debug/storage/snapshot";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn write(server: &Server, method: &str, name: &str, value: &str) -> u64 {
+    let path = if method == "POST" { MAPS.to_owned() } else { format!("{MAPS}/{name}") };
+    let object = json!({"metadata": {"name": name}, "data": {"k": value}});
+    let reply = server.request(method, &path, Some(&object));
+    assert!(reply.status < 300, "{}", reply.text());
+    reply.json()["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).expect("a revision")
+}
+
+fn value(server: &Server, name: &str) -> Value {
+    server.request("GET", &format!("{MAPS}/{name}"), None).json()["data"]["k"].clone()
+}
+
+#[test]
+fn a_snapshot_brings_back_what_was_while_watchers_look_on() {
+    let server = Server::start();
+    for (name, text) in [("changed", "before"), ("deleted", "before"), ("same", "before")] {
+        write(&server, "POST", name, text);
+    }
+    let file = server.dir().join("snapshot");
+    let snapshot = send(server.port(), "GET", PATH, "", b"").expect("an answer");
+    assert_eq!(snapshot.status, 200, "{}", snapshot.text());
+    std::fs::write(&file, &snapshot.body).expect("written");
+
+    write(&server, "PUT", "changed", "after");
+    assert_eq!(server.request("DELETE", &format!("{MAPS}/deleted"), None).status, 200);
+    let since = write(&server, "POST", "new", "after");
+    let name = file.to_str().expect("a name");
+    let restored = server.kubectl(&["replace", "--raw", PATH, "-f", name]);
+    let restored: Value = serde_json::from_str(&restored).expect("JSON");
+    assert!(restored["written"].as_u64() >= Some(2) && restored["deleted"].as_u64() >= Some(1), "{restored}");
+    let values = ["changed", "deleted", "same", "new"].map(|name| value(&server, name));
+    assert_eq!(values, [json!("before"), json!("before"), json!("before"), Value::Null]);
+
+    let watch = format!("{MAPS}?watch=true&timeoutSeconds=1&resourceVersion={since}");
+    let events = server.request("GET", &watch, None).text();
+    let mut seen: Vec<(String, String)> = events
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|event| (event["type"].to_string(), event["object"]["metadata"]["name"].to_string()))
+        .collect();
+    seen.sort();
+    let expect = [("ADDED", "deleted"), ("DELETED", "new"), ("MODIFIED", "changed")];
+    assert_eq!(seen, expect.map(|(kind, name)| (format!("{kind:?}"), format!("{name:?}"))));
+    assert!(write(&server, "POST", "later", "x") > since, "revisions go on rising");
+}
+
+#[test]
+fn what_is_no_snapshot_changes_nothing_and_nobody_gets_one_who_may_not() {
+    let server = Server::start();
+    write(&server, "POST", "here", "x");
+    let snapshot = send(server.port(), "GET", PATH, "", b"").expect("an answer").body;
+    let refused = |body: &[u8]| {
+        let reply = send(server.port(), "PUT", PATH, "application/octet-stream", body).expect("an answer");
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert!(reply.text().contains("no snapshot of a store"), "{}", reply.text());
+    };
+    refused(b"");
+    refused(b"something else");
+    refused(&snapshot[..snapshot.len() / 2]);
+    assert_eq!(value(&server, "here"), "x");
+    assert_eq!(server.request("POST", PATH, None).status, 405);
+    let left = std::fs::read_dir(server.data()).expect("a folder").flatten();
+    let left: Vec<_> = left.filter(|e| e.file_name().to_string_lossy().starts_with("snapshot")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let Output { status, stderr, .. } = server.try_kubectl(&["get", "--raw", PATH, "--as=alice"], "");
+    assert!(!status.success());
+    let message = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(message.contains("cannot get path \"/debug/storage/snapshot\""), "{message}");
+}
