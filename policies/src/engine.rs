@@ -102,6 +102,17 @@ pub(crate) struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// Brings what plugins have made of the document into the object that the registry has; `before`: what it was.
+    pub(crate) fn write_back(self, before: &Value, object: &mut Value) {
+        let (a, after) = (self.subject.a, self.documents.object);
+        if after != *before {
+            match is_scale(a.row, a.subresource) {
+                true => scale::rescale(a.row, &after, object),
+                false => *object = after,
+            }
+        }
+    }
+
     /// Why nothing is known of the write's namespace.
     pub(crate) fn no_namespace(&self) -> Status {
         let status = self.namespace.as_ref().and_then(|namespace| namespace.as_ref().err());

@@ -3,10 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use generic_server::{
-    admission::{Admission, Attributes},
-    handlers::scale,
-};
+use generic_server::admission::{Admission, Attributes};
 use machinery::{
     Str, Value,
     meta::status::{Cause, Status},
@@ -16,7 +13,7 @@ use crate::{
     activation::{Activation, BUDGET, Expression},
     compile::{Compiler, Wanted},
     conditions::Verdict,
-    engine::{Engine, Found, Invocation, Seen, Step, is_scale},
+    engine::{Engine, Found, Invocation, Seen, Step},
     metrics::Metrics,
     patch::{self, Failure},
     source::{Binding, Policy, Source, Work},
@@ -131,13 +128,7 @@ impl Admission for Mutating {
             }
         }
         refusals.into_result(a, object)?;
-        let after = found.documents.object;
-        if after != before {
-            match is_scale(a.row, a.subresource) {
-                true => scale::rescale(a.row, &after, object),
-                false => *object = after,
-            }
-        }
+        found.write_back(&before, object);
         a.rounds.end(PLUGIN, object);
         Ok(())
     }

@@ -75,13 +75,13 @@ impl Documents {
         for group in &changed {
             let old = before.map(|before| named_sources(&before.tables, group)).unwrap_or_default();
             let new = named_sources(&tables, group);
+            let kept: BTreeSet<Str> = new.iter().map(|(name, _)| name.clone()).collect();
             for (name, source) in new {
                 if !by_name.get(&name).is_some_and(|known| known.source.is(&source)) {
                     let document = Arc::new(Document::new(&name, source, published));
                     by_name.insert(name, document);
                 }
             }
-            let kept: BTreeSet<Str> = named_sources(&tables, group).into_iter().map(|(name, _)| name).collect();
             old.into_iter().filter(|(name, _)| !kept.contains(name)).for_each(|(name, _)| {
                 by_name.remove(&name);
             });

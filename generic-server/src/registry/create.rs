@@ -9,11 +9,7 @@ use machinery::{
 use storage::{Error as StoreError, Expect};
 
 use super::{Change, Registry, Write, Written, is_too_large, metadata, reserve::Held};
-use crate::{
-    admission::{Attributes, Operation, Reinvocation},
-    fields,
-    resource::Verb,
-};
+use crate::{admission::Operation, fields, resource::Verb};
 
 /// How often a generated name is tried anew when it is taken.
 const NAME_TRIES: usize = 8;
@@ -127,17 +123,7 @@ impl Registry {
         if let Some(change) = change {
             change.may_create().await?;
         }
-        let attributes = Attributes {
-            operation: Operation::Create,
-            row: write.row,
-            namespace: write.namespace,
-            name: &name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: write.options.dry_run,
-            old: None,
-            rounds: Reinvocation::default(),
-        };
+        let attributes = write.attributes(Operation::Create, &name, None);
         self.admission.validate(&attributes, &object, write.warnings).await?;
         let key = self.key(write.namespace, &name);
         if self.row.built_in {
@@ -199,17 +185,7 @@ impl Registry {
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<(), Status> {
-        let attributes = Attributes {
-            operation,
-            row: write.row,
-            namespace: write.namespace,
-            name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: write.options.dry_run,
-            old,
-            rounds: Reinvocation::default(),
-        };
+        let attributes = write.attributes(operation, name, old);
         self.admission.mutate(&attributes, object, write.warnings).await
     }
 }

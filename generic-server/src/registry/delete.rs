@@ -9,7 +9,7 @@ use storage::{Error as StoreError, Expect, KeyValue};
 
 use super::{Registry, Write, metadata};
 use crate::{
-    admission::{Attributes, Operation, Reinvocation},
+    admission::{Attributes, Operation},
     handlers::options::{DeleteOptions, Propagation},
 };
 
@@ -69,15 +69,8 @@ impl Registry {
                     write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
                 }
                 let attributes = Attributes {
-                    operation: Operation::Delete,
-                    row: write.row,
-                    namespace: write.namespace,
-                    name,
-                    subresource: write.subresource,
-                    user: write.user,
                     dry_run: options.dry_run,
-                    old: Some(&state.0),
-                    rounds: Reinvocation::default(),
+                    ..write.attributes(Operation::Delete, name, Some(&state.0))
                 };
                 self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
                 self.admission.validate(&attributes, &Value::Null, write.warnings).await?;

@@ -40,7 +40,7 @@ pub use update::{Change, Replace, ReplaceOrCreate};
 pub use versions::VersionForm;
 
 use crate::{
-    admission::Admission,
+    admission::{Admission, Attributes, Operation, Reinvocation},
     auth::User,
     handlers::options::WriteOptions,
     resource::{Resource, WriteContext},
@@ -82,7 +82,25 @@ pub struct Write<'a> {
     pub warnings: &'a mut Vec<String>,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    /// The write as admission sees it.
+    fn attributes<'b>(&self, operation: Operation, name: &'b str, old: Option<&'b Value>) -> Attributes<'b>
+    where
+        'a: 'b,
+    {
+        Attributes {
+            operation,
+            row: self.row,
+            namespace: self.namespace,
+            name,
+            subresource: self.subresource,
+            user: self.user,
+            dry_run: self.options.dry_run,
+            old,
+            rounds: Reinvocation::default(),
+        }
+    }
+
     fn context(&self) -> WriteContext<'_> {
         WriteContext {
             group: &self.row.group,

@@ -8,7 +8,7 @@ use machinery::{
 use storage::{Error as StoreError, Expect};
 
 use super::{Registry, Write, Written, metadata};
-use crate::admission::{Attributes, Operation, Reinvocation};
+use crate::admission::{Attributes, Operation};
 
 /// How often a change is tried on a newer state before the client hears of the conflict.
 const TRIES: usize = 32;
@@ -25,34 +25,14 @@ pub struct Preconditions {
 impl Registry {
     /// Lets admission judge a document that is posted to a subresource of the object `name`. It may change the document.
     pub async fn admit_posted(&self, write: &mut Write<'_>, name: &str, document: &mut Value) -> Result<(), Status> {
-        let attributes = Attributes {
-            operation: Operation::Create,
-            row: write.row,
-            namespace: write.namespace,
-            name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: write.options.dry_run,
-            old: None,
-            rounds: Reinvocation::default(),
-        };
+        let attributes = write.attributes(Operation::Create, name, None);
         self.admission.mutate(&attributes, document, write.warnings).await?;
         self.admission.validate(&attributes, document, write.warnings).await
     }
 
     /// Lets admission judge a request that is handed on (exec, proxy); its options are in `options`.
     pub async fn admit_connect(&self, write: &mut Write<'_>, name: &str, options: &mut Value) -> Result<(), Status> {
-        let attributes = Attributes {
-            operation: Operation::Connect,
-            row: write.row,
-            namespace: write.namespace,
-            name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: false,
-            old: None,
-            rounds: Reinvocation::default(),
-        };
+        let attributes = Attributes { dry_run: false, ..write.attributes(Operation::Connect, name, None) };
         self.admission.mutate(&attributes, options, write.warnings).await?;
         self.admission.validate(&attributes, options, write.warnings).await
     }

@@ -14,7 +14,7 @@ use storage::{
 };
 
 use super::{Deleted, Registry, Write};
-use crate::admission::{Attributes, Operation, Reinvocation};
+use crate::admission::{Attributes, Operation};
 
 /// A list names so many of them.
 const MOST_NAMED: usize = 100;
@@ -97,17 +97,7 @@ impl Registry {
         let key = self.key(write.namespace, name);
         let snapshot = self.cache().latest();
         let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
-        let attributes = Attributes {
-            operation: Operation::Delete,
-            row: write.row,
-            namespace: write.namespace,
-            name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: false,
-            old: None,
-            rounds: Reinvocation::default(),
-        };
+        let attributes = Attributes { dry_run: false, ..write.attributes(Operation::Delete, name, None) };
         self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
         self.admission.validate(&attributes, &Value::Null, write.warnings).await?;
         match self.store.delete(&key, entry.revision()).await {

@@ -12,7 +12,7 @@ use storage::{Error as StoreError, Expect, KeyValue};
 
 use super::{Registry, Write, Written, is_too_large, metadata, reserve::Held};
 use crate::{
-    admission::{Attributes, Operation, Reinvocation},
+    admission::Operation,
     fields,
     resource::{SecondLook, Verb},
 };
@@ -279,17 +279,7 @@ impl Registry {
             "status" => write.warnings.extend(strategy.warnings_on_status_update(new)),
             _ => {}
         }
-        let attributes = Attributes {
-            operation: Operation::Update,
-            row: write.row,
-            namespace: write.namespace,
-            name,
-            subresource: write.subresource,
-            user: write.user,
-            dry_run: write.options.dry_run,
-            old: Some(old),
-            rounds: Reinvocation::default(),
-        };
+        let attributes = write.attributes(Operation::Update, name, Some(old));
         self.admission.validate(&attributes, new, write.warnings).await
     }
 

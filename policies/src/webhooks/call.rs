@@ -79,9 +79,7 @@ impl Webhooks {
             return Err(Failure::Call(why.into(), 400));
         };
         let uid = uuid::Uuid::new_v4().to_string();
-        let request = review::request_of(&found.subject, &target.matched);
-        let document = review::question(version, &uid, &request, &target.documents);
-        drop(request);
+        let document = review::question(version, &uid, &found.subject, target);
         let body = hook.client.post(document, Call { timeout: hook.timeout, limit: LIMIT }).await;
         let failed = |why: String| Failure::Call(format!("failed to call webhook: {why}"), 503);
         review::answer(version, &uid, mutating, &body.map_err(failed)?).map_err(|unreadable| match unreadable {

@@ -3,14 +3,11 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use generic_server::{
-    admission::{Admission, Attributes},
-    handlers::scale,
-};
+use generic_server::admission::{Admission, Attributes};
 use machinery::{Value, codec::json, meta::status::Status, patch::json_patch};
 
 use crate::{
-    engine::{Found, is_scale},
+    engine::Found,
     patch::conformed,
     webhooks::{Target, Webhooks, call::Failure, review::Answer, source::Hook},
 };
@@ -31,13 +28,7 @@ impl Admission for Mutating {
         for hook in hooks.iter() {
             self.invoke(hook, &mut found, warnings).await?;
         }
-        let after = found.documents.object;
-        if after != before {
-            match is_scale(a.row, a.subresource) {
-                true => scale::rescale(a.row, &after, object),
-                false => *object = after,
-            }
-        }
+        found.write_back(&before, object);
         a.rounds.end(PLUGIN, object);
         Ok(())
     }

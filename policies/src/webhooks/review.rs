@@ -3,7 +3,8 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use machinery::{Str, Value, codec::json, meta::go_text::quote, object};
 
-use crate::{engine::Documents, matching::Matched, write::Request};
+use super::Target;
+use crate::write::{Request, Subject};
 
 /// A version of the review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +43,16 @@ pub(super) struct Answer {
 }
 
 /// The question, as it is sent.
-pub(super) fn question(version: Version, uid: &str, request: &Request<'_>, documents: &Documents) -> Vec<u8> {
-    let mut request = request.value().clone();
+pub(super) fn question(version: Version, uid: &str, subject: &Subject<'_>, target: &Target<'_>) -> Vec<u8> {
+    let mut request = Request::new(subject, &target.matched.kind, &target.matched.resource).value().clone();
     request.set(&["uid"], uid);
-    request.set(&["object"], documents.object.clone());
-    request.set(&["oldObject"], documents.old.clone());
+    request.set(&["object"], target.documents.object.clone());
+    request.set(&["oldObject"], target.documents.old.clone());
     json::encode(&object! {
         "kind" => "AdmissionReview",
         "apiVersion" => format!("admission.k8s.io/{}", version.name()),
         "request" => request,
     })
-}
-
-/// What the request is called by in a review.
-pub(super) fn request_of<'a>(subject: &'a crate::write::Subject<'a>, matched: &'a Matched) -> Request<'a> {
-    Request::new(subject, &matched.kind, &matched.resource)
 }
 
 /// Why an answer is not one, in upstream's words.
