@@ -45,6 +45,8 @@ impl Media {
 pub struct Offer {
     /// The encodings, the first one is the default.
     pub media: &'static [Media],
+    /// Those that the object itself has; other forms have all.
+    pub whole: &'static [Media],
     /// Whether a router looks at the media types first, before any parameters.
     pub routed: bool,
     /// Whether objects can also be sent as tables and as metadata alone.
@@ -55,20 +57,21 @@ pub struct Offer {
 
 impl Offer {
     /// What stored built-in objects are offered in.
-    pub const OBJECTS: Offer = Offer { media: &Media::ALL, routed: true, transforms: true, aggregated: None };
-    /// Custom resources have no protobuf of their own, but their metadata have.
-    pub const CUSTOM: Offer = Offer { media: &Media::ALL, routed: false, transforms: true, aggregated: None };
+    pub const OBJECTS: Offer =
+        Offer { media: &Media::ALL, whole: &Media::ALL, routed: true, transforms: true, aggregated: None };
+    /// Custom resources have no protobuf of their own, but their metadata and errors about them have: a clause that asks for
+    /// the objects in protobuf is passed over.
+    pub const CUSTOM: Offer = Offer { whole: &[Media::Json, Media::Yaml], routed: false, ..Offer::OBJECTS };
     /// Documents that have no other form.
-    pub const PLAIN: Offer = Offer { media: &Media::ALL, routed: true, transforms: false, aggregated: None };
+    pub const PLAIN: Offer = Offer { transforms: false, ..Offer::OBJECTS };
     /// Discovery of everything at once.
     pub const DISCOVERY: Offer = Offer {
-        media: &Media::ALL,
         routed: false,
-        transforms: false,
         aggregated: Some(("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")),
+        ..Offer::PLAIN
     };
     /// Nothing but JSON.
-    pub const JSON: Offer = Offer { media: &[Media::Json], routed: true, transforms: false, aggregated: None };
+    pub const JSON: Offer = Offer { media: &[Media::Json], whole: &[Media::Json], ..Offer::PLAIN };
 
     /// Whether an Accept header names any of the media types, as a router reads it: letter by letter, whatever their
     /// parameters, and of wildcards it knows but one. None at all accepts everything.
@@ -243,10 +246,12 @@ impl<'a> Clause<'a> {
     fn form(&self, media: Media, offer: &Offer) -> Option<Form> {
         match self.param("stream") {
             None | Some("") => {}
-            Some("watch") if offer.transforms && media.streams() => {}
+            Some("watch") if media.streams() => {}
             Some(_) => return None,
         }
-        let Some((group, version, kind)) = self.kind() else { return Some(Form::Whole) };
+        let Some((group, version, kind)) = self.kind() else {
+            return offer.whole.contains(&media).then_some(Form::Whole);
+        };
         if !offer.transforms || group != "meta.k8s.io" {
             return None;
         }
@@ -364,6 +369,31 @@ mod tests {
     }
 
     #[test]
+    fn protobuf_is_passed_over_where_the_objects_have_none() {
+        let custom = &Offer::CUSTOM;
+        let json = Some((Media::Json, Form::Whole));
+        let metadata = Form::Metadata { beta: false };
+        for (accept, expect) in [
+            ("application/vnd.kubernetes.protobuf,application/json", json),
+            ("application/vnd.kubernetes.protobuf;q=1,application/json;q=0.1", json),
+            ("application/vnd.kubernetes.protobuf;stream=watch,application/json;stream=watch", json),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/vnd.kubernetes.protobuf,*/*", json),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+                Some((Media::Protobuf, metadata)),
+            ),
+        ] {
+            check(accept, custom, expect);
+        }
+        check(
+            "application/vnd.kubernetes.protobuf,application/json",
+            &Offer::OBJECTS,
+            Some((Media::Protobuf, Form::Whole)),
+        );
+    }
+
+    #[test]
     fn what_is_not_understood_is_left_out() {
         let objects = &Offer::OBJECTS;
         let json = Some((Media::Json, Form::Whole));
@@ -395,7 +425,7 @@ mod tests {
         ] {
             check(accept, objects, expect);
         }
-        check("application/json;stream=watch", &Offer::PLAIN, None);
+        check("application/json;stream=watch", &Offer::PLAIN, json);
         let whole = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io";
         check(&format!("application/json,{whole}"), &Offer::DISCOVERY, Some((Media::Json, Form::Aggregated)));
         check("application/json;as=APIGroupDiscoveryList;v=v1;g=apidiscovery.k8s.io", &Offer::DISCOVERY, None);

@@ -177,19 +177,7 @@ impl Expected<'_> {
                 return Err(self.unrecognized(&no_type_in(&other), bytes));
             }
         };
-        let text = |key: &str| match value.get(key) {
-            None | Some(Value::Null) => Ok(String::new()),
-            Some(Value::String(s)) => Ok(s.to_string()),
-            Some(other) => {
-                let field = if key == "kind" { "kind" } else { "apiVersion" };
-                let why = format!(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of \
-                     type string",
-                    go_type_name(other)
-                );
-                Err(self.unrecognized(&why, bytes))
-            }
-        };
+        let text = |key: &str| type_text(&value, key).map_err(|why| self.unrecognized(&why, bytes));
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let expected =
             if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
@@ -414,6 +402,18 @@ pub(super) fn no_type_in(document: &Value) -> String {
          string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
         go_type_name(document)
     )
+}
+
+/// A document's `kind` or `apiVersion`; empty if it has none.
+pub(super) fn type_text(document: &Value, key: &str) -> Result<String, String> {
+    match document.get(key) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.to_string()),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
+            go_type_name(other)
+        )),
+    }
 }
 
 fn go_type_name(value: &Value) -> &'static str {

@@ -1,20 +1,12 @@
 //! DELETE of one object.
 
 use http::StatusCode;
-use machinery::{Value, codec::protobuf, meta::status::Status, object, schema::builtin};
+use machinery::{Value, meta::status::Status, object};
 
-use super::{
-    Target,
-    body::{self, excerpt},
-    options::{DeleteOptions, WriteOptions},
-    permission,
-    transform::View,
-};
+use super::{Target, delete_options::read_options, options::WriteOptions, permission, transform::View};
 use crate::{
-    negotiate::Media,
     pipeline::respond::{Response, document},
-    registry::{Deleted, Settings, Write},
-    request::Request,
+    registry::{Deleted, Write},
 };
 
 /// Answers the request.
@@ -73,36 +65,4 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         }
     };
     Ok(response)
-}
-
-/// The options in the body, or else in the query.
-pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> Result<DeleteOptions, Status> {
-    let bytes = body::read_body(request).await?;
-    if bytes.is_empty() {
-        return DeleteOptions::read(request, None, settings);
-    }
-    let all = [Media::Json, Media::Yaml, Media::Protobuf];
-    let media = Media::of_content_type(request.header("content-type"), &all)
-        .ok_or_else(|| Status::unsupported_media_type(&all.map(Media::name)))?;
-    let bad = |why: String| Status::bad_request(why);
-    let value = match media {
-        Media::Json => machinery::codec::json::decode(&bytes)
-            .map_err(|e| bad(format!("couldn't get version/kind; json parse error: {e}")))?,
-        Media::Yaml => machinery::codec::yaml::decode(&bytes).map_err(|e| bad(e.to_string()))?,
-        Media::Protobuf => protobuf::decode(&bytes).map_err(|e| bad(format!("{e} ({})", excerpt(&bytes))))?,
-    };
-    if !matches!(value, Value::Object(_) | Value::Null) {
-        return Err(bad(body::no_type_in(&value)));
-    }
-    let text = |key: &str| value.str_at(&[key]).unwrap_or("");
-    let (kind, version) = (text("kind"), text("apiVersion"));
-    if !matches!(kind, "" | "DeleteOptions") {
-        return Err(bad(format!(
-            "no kind {kind:?} is registered for version {version:?} in scheme \
-             \"pkg/apis/meta/internalversion/scheme/register.go:27\""
-        )));
-    }
-    let schema = builtin::schema_of("", "v1", "DeleteOptions").expect("the table has DeleteOptions");
-    let (value, _) = machinery::schema::decode(schema, value).map_err(|e| bad(e.to_string()))?;
-    DeleteOptions::read(request, Some(value), settings)
 }

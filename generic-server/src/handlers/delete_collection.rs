@@ -4,7 +4,8 @@ use futures_util::{StreamExt, stream};
 use machinery::meta::{field_error::FieldError, status::Status};
 
 use super::{
-    Target, delete,
+    Target,
+    delete_options::read_options,
     list::read_page,
     list_options::ListOptions,
     options::{IGNORE_READ_ERROR, WriteOptions, refuse},
@@ -17,7 +18,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let view = View::of_request(&target.request, &target.entry)?;
     view.check_list()?;
     let list = ListOptions::read(&target.request, &target.entry.row, false)?;
-    let options = delete::read_options(&mut target.request, target.registry.settings()).await?;
+    let options = read_options(&mut target.request, target.registry.settings()).await?;
     if options.ignore_store_read_error {
         let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
         refuse("DeleteOptions", vec![FieldError::invalid(IGNORE_READ_ERROR, true, why)])?;

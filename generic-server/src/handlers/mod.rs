@@ -6,6 +6,7 @@ mod create;
 mod custom;
 mod delete;
 mod delete_collection;
+mod delete_options;
 mod get;
 mod list;
 mod list_options;

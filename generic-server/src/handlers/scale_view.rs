@@ -13,7 +13,7 @@ impl ScaleView {
     pub(super) fn of_request(target: &Target) -> Result<Self, Status> {
         let built_in = target.entry.row.built_in;
         let table = if built_in { printer::scale() } else { printer::custom_scale() };
-        let offer = Offer { routed: built_in, ..Offer::OBJECTS };
+        let offer = if built_in { Offer::OBJECTS } else { Offer::CUSTOM };
         View::with_printer(&target.request, &target.entry, &offer, table.printer()).map(ScaleView)
     }
 

@@ -174,7 +174,6 @@ impl View {
 
     /// The JSON of an object in the form asked for. `columns`: whether a table of one names its columns.
     pub fn encode_one(&self, bytes: &Bytes, columns: bool) -> Result<Bytes, Status> {
-        self.check_encodes("")?;
         Ok(match self.accepted.form {
             Form::Table { .. } => self.encode_table(&decode(bytes)?, columns),
             Form::Metadata { .. } | Form::MetadataList { .. } => self.encode_metadata(bytes)?,
@@ -206,10 +205,7 @@ impl View {
     /// A value in the row's version, in the form asked for.
     pub fn encode_value(&self, value: &Value, columns: bool) -> Result<Bytes, Status> {
         match self.accepted.form {
-            Form::Whole | Form::Aggregated => {
-                self.check_encodes("")?;
-                Ok(encode(value, self.accepted).into())
-            }
+            Form::Whole | Form::Aggregated => Ok(encode(value, self.accepted).into()),
             _ => self.encode_one(&json::encode(value).into(), columns),
         }
     }
@@ -307,14 +303,6 @@ impl View {
     /// Refuses a form that only single objects have.
     pub fn check_list(&self) -> Result<(), Status> {
         if matches!(self.accepted.form, Form::Metadata { .. }) { Err(self.not_an_object()) } else { Ok(()) }
-    }
-
-    /// Refuses to write a custom resource as protobuf: it has no message.
-    fn check_encodes(&self, suffix: &str) -> Result<(), Status> {
-        if self.accepted.media != Media::Protobuf || self.accepted.form != Form::Whole || self.entry.row.built_in {
-            return Ok(());
-        }
-        Err(Status::new(406, "NotAcceptable", no_message(&self.go_type(suffix))))
     }
 
     fn not_an_object(&self) -> Status {

@@ -51,11 +51,7 @@ pub fn document(code: StatusCode, value: &Value, accepted: Accepted) -> Response
 /// A value in the encoding that was agreed on.
 pub fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     match accepted.media {
-        Media::Json if accepted.pretty => {
-            let mut out = json::encode_pretty(value);
-            out.push(b'\n');
-            out
-        }
+        Media::Json if accepted.pretty => json::encode_pretty(value), // upstream ends only compact text with a line feed
         Media::Json => {
             let mut out = json::encode(value);
             out.push(b'\n');
@@ -87,10 +83,11 @@ pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
     response
 }
 
-/// The encoding in which the client would like to hear of errors.
+/// The encoding in which the client would like to hear of errors, which have no other form: clauses that ask for one are
+/// passed over. Where none is left it is indented JSON.
 pub fn wanted(request: &Request) -> Accepted {
-    negotiate(request.header("accept"), request.query.get("pretty"), request.header("user-agent"), &Offer::OBJECTS)
-        .unwrap_or(Accepted::JSON)
+    negotiate(request.header("accept"), request.query.get("pretty"), request.header("user-agent"), &Offer::PLAIN)
+        .unwrap_or(Accepted { pretty: true, ..Accepted::JSON })
 }
 
 /// The Content-Type of what was agreed on.

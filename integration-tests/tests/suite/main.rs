@@ -10,6 +10,7 @@ mod durability;
 mod encryption;
 mod etcd;
 mod every_kind;
+mod go_clients;
 mod helm;
 mod kubectl;
 mod kubectl_apply;

@@ -51,7 +51,6 @@ impl View {
         objects: Vec<Arc<Object>>,
         meta: &ListMeta,
     ) -> Result<Response, Status> {
-        self.check_encodes("List")?;
         self.check_list()?;
         if self.is_raw() && self.is_stored() {
             return Ok(self.raw_list(registry, objects, meta));

@@ -36,9 +36,26 @@ const LEGACY: &[(&str, &str, &[&str])] = &[
     ("storage.k8s.io", "v1beta1", &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]),
 ];
 
+/// Kinds of the meta API that belong to every group version.
+const OF_GROUP_VERSIONS: [&str; 7] =
+    ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent"];
+
+/// Kinds without a version: whatever a document says, it is of theirs.
+const UNVERSIONED: [&str; 5] = ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"];
+
+/// Whether a kind is one of the meta API's that belong to every group version, and this is one.
+pub(super) fn is_of_meta(group: &str, version: &str, kind: &str) -> bool {
+    OF_GROUP_VERSIONS.contains(&kind)
+        && (super::is_served(group, version)
+            || (group, version) == ("meta.k8s.io", "v1")
+            || LEGACY.iter().any(|(g, v, _)| (*g, *v) == (group, version)))
+}
+
 /// Whether a kind is served, or was.
 pub fn is_registered(group: &str, version: &str, kind: &str) -> bool {
     super::by_gvk(group, version, kind).is_some()
+        || is_of_meta(group, version, kind)
+        || UNVERSIONED.contains(&kind)
         || LEGACY.iter().any(|(g, v, kinds)| (*g, *v) == (group, version) && kinds.contains(&kind))
 }
 
@@ -53,5 +70,8 @@ mod tests {
         assert!(is_registered("", "v1", "List"));
         assert!(!is_registered("extensions", "v1", "Deployment"));
         assert!(!is_registered("", "v1", "Deployment"));
+        assert!(is_registered("batch", "v1beta1", "WatchEvent"));
+        assert!(is_registered("example.com", "v1", "Status"));
+        assert!(!is_registered("example.com", "v1", "ListOptions"));
     }
 }

@@ -94,6 +94,17 @@ fn by_short_name(name: &str) -> Option<TypeId> {
 
 /// The definition of a kind. Kinds that stand in every group (`DeleteOptions`, `WatchEvent`) are found in each.
 pub fn by_gvk(group: &str, version: &str, kind: &str) -> Option<TypeId> {
+    let of_meta = || legacy::is_of_meta(group, version, kind).then(|| find("", "v1", kind)).flatten();
+    find(group, version, kind).or_else(of_meta)
+}
+
+/// Whether a kind of this group version is served.
+fn is_served(group: &str, version: &str) -> bool {
+    let first = TABLE.kinds.partition_point(|k| (k.group, k.version) < (group, version));
+    TABLE.kinds.get(first).is_some_and(|k| (k.group, k.version) == (group, version))
+}
+
+fn find(group: &str, version: &str, kind: &str) -> Option<TypeId> {
     let kinds = &TABLE.kinds;
     let i = kinds.binary_search_by(|k| (k.group, k.version, k.kind).cmp(&(group, version, kind))).ok()?;
     Some(kinds[i].id)
@@ -200,7 +211,12 @@ mod tests {
     fn kinds_are_found() {
         let pod = by_gvk("", "v1", "Pod").expect("Pod");
         assert_eq!(name(pod), "io.k8s.api.core.v1.Pod");
-        assert_eq!(by_gvk("apps", "v1", "DeleteOptions"), by_gvk("batch", "v1", "DeleteOptions"));
+        let options = by_gvk("", "v1", "DeleteOptions").expect("DeleteOptions");
+        for (group, version) in [("apps", "v1"), ("apiextensions.k8s.io", "v1"), ("meta.k8s.io", "v1")] {
+            assert_eq!(by_gvk(group, version, "DeleteOptions"), Some(options), "{group}/{version}");
+        }
+        assert_eq!(by_gvk("apps", "v1", "Pod"), None);
+        assert_eq!(by_gvk("example.com", "v1", "DeleteOptions"), None);
         assert_eq!(by_gvk("", "v1", "pod"), None);
         assert_eq!(
             by_message("k8s.io.kube_aggregator.pkg.apis.apiregistration.v1.APIService"),
