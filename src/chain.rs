@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use generic_server::{
-    admission::{self, NamespaceLifecycle},
+    admission::{self, AlwaysAdmit, AlwaysDeny, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
     health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TaskReady},
     index::{Index, NothingHere, Version},
@@ -120,15 +120,19 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     });
     let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
     let policies = Policies::new(&core.registries, Tables(tables.to_vec()), authorizer.clone(), services.clone());
-    let plugin = |name: &&str| -> Option<Arc<dyn admission::Admission>> {
-        match *name {
+    let plugin = |name: &&str| -> Result<Arc<dyn admission::Admission>> {
+        let found: Option<Arc<dyn admission::Admission>> = match *name {
+            "AlwaysAdmit" => Some(Arc::new(AlwaysAdmit)),
+            "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
             "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
             name => policies.plugin(name).or_else(|| {
                 kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings)
             }),
-        }
+        };
+        // What the table of plugins calls built is built, or nothing starts.
+        found.with_context(|| format!("nobody makes the admission plugin {name:?}"))
     };
-    let mut plugins: Vec<_> = config.admission.plugins.iter().filter_map(plugin).collect();
+    let mut plugins: Vec<_> = config.admission.plugins.iter().map(plugin).collect::<Result<_>>()?;
     if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
         plugins.push(no_escalation(rbac, authorizer.clone()));
     }
@@ -381,6 +385,7 @@ fn kubelets(config: &Config, pki: &Pki) -> Result<kube_core::connect::Settings> 
         identity: outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? },
         authorities: config.kubelet.ca.as_deref().map(read).transpose()?,
         address_types: config.kubelet.address_types.iter().map(|kind| Str::from(kind.as_str())).collect(),
+        streams_need_create: config.features.is_on("AuthorizePodWebsocketUpgradeCreatePermission"),
     })
 }
 
@@ -391,19 +396,15 @@ fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
     Ok(outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? })
 }
 
-/// system:masters first, then the modes in order. What is not built yet lets nobody in but to the public paths.
+/// system:masters first, then the modes in order.
 fn authorizer(config: &Config, rbac: &Arc<Rbac>, nodes: &Arc<NodeAuthorizer>) -> Arc<dyn Authorizer> {
-    let has_roles = config.authorization.modes.contains(&AuthorizationMode::Rbac);
-    let modes = config.authorization.modes.iter().filter_map(|mode| -> Option<Arc<dyn Authorizer>> {
-        Some(match mode {
+    let modes = config.authorization.modes.iter().map(|mode| -> Arc<dyn Authorizer> {
+        match mode {
             AuthorizationMode::Rbac => rbac.clone(),
             AuthorizationMode::Node => nodes.clone(),
             AuthorizationMode::AlwaysAllow => Arc::new(auth::Mode::AlwaysAllow),
             AuthorizationMode::AlwaysDeny => Arc::new(auth::Mode::AlwaysDeny),
-            // Roles say what is public, if there are any.
-            _ if has_roles => return None,
-            _ => Arc::new(auth::Mode::PublicPathsOnly),
-        })
+        }
     });
     Arc::new(SystemMasters(modes.collect()))
 }

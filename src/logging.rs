@@ -1,6 +1,8 @@
 //! Logs go to standard error, as lines of text or as JSON, from tracing's events and spans.
 
-use std::{io::IsTerminal as _, sync::OnceLock};
+mod text;
+
+use std::{backtrace::BacktraceStatus, io::IsTerminal as _, sync::OnceLock};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -8,6 +10,9 @@ use tracing_subscriber::{
 };
 
 use crate::config::{LogFormat, Logging};
+
+use text::TextFields;
+pub(crate) use text::escaped;
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
 const CRATES: [&str; 8] =
@@ -21,6 +26,7 @@ pub(crate) fn start(logging: &Logging) {
     // A broken pipe on standard error must not panic in the middle of a request: log_internal_errors(false).
     let layer = match logging.format {
         LogFormat::Text => fmt::layer()
+            .fmt_fields(TextFields)
             .with_writer(std::io::stderr)
             .log_internal_errors(false)
             .with_ansi(std::io::stderr().is_terminal())
@@ -34,7 +40,18 @@ pub(crate) fn start(logging: &Logging) {
     // An error says that somebody else's subscriber is there already (a test's).
     if tracing_subscriber::registry().with(layer.with_filter(filter)).try_init().is_ok() {
         let _ = CURRENT.set((logging.clone(), handle));
+        std::panic::set_hook(Box::new(panicked));
     }
+}
+
+/// Logs a panic as everything else is logged: its text may hold what a client has sent.
+fn panicked(info: &std::panic::PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let location = info.location().map(ToString::to_string).unwrap_or_default();
+    let why = info.payload_as_str().unwrap_or("no text");
+    let backtrace = std::backtrace::Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    tracing::error!(thread = thread.name().unwrap_or("?"), location, backtrace, "panicked: {why}");
 }
 
 /// Sets `--v` of the running server.

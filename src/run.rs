@@ -13,7 +13,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// Runs the server until a signal ends it.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let failed = |error: &dyn std::fmt::Display| {
-        eprintln!("Error: {error}");
+        eprintln!("Error: {}", crate::logging::escaped(&error.to_string()));
         ExitCode::FAILURE
     };
     let flags = match flags::parse(arguments) {

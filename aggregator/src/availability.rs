@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use generic_server::{outbound::Unavailable, registry::Registry, tasks::Task};
-use http::StatusCode;
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp},
@@ -75,15 +74,16 @@ async fn check(registry: &Arc<Registry>, backends: &Backends, backend: &Backend)
 
 /// Asks the server for its group version.
 async fn probe(backend: &Backend) -> Result<(), Unavailable> {
-    let (host, port) = backend.resolver.resolve(&backend.service)?;
+    backend.resolver.check(&backend.service)?;
     let failed = |message| Unavailable { reason: "FailedDiscoveryCheck", message };
+    let (host, port) = backend.resolver.resolve(&backend.service).map_err(failed)?;
     let path = format!("/apis/{}/{}", backend.group, backend.version);
     let shown = format!("https://{host}:{port}{path}");
     let missing = |why: String| failed(format!("failing or missing response from {shown}: {why}"));
     let response = remote_discovery::get(backend, &path, "application/json", PATIENCE).await;
     match response {
         Err(error) => Err(missing(error)),
-        Ok(response) if response.status().is_success() || response.status() == StatusCode::FORBIDDEN => Ok(()),
+        Ok(response) if response.status().is_success() => Ok(()),
         Ok(response) => Err(missing(format!("bad status from {shown}: {}", response.status().as_u16()))),
     }
 }

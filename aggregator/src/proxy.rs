@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use generic_server::{
     auth::User,
-    outbound,
+    outbound::{self, ForwardError},
     pipeline::respond::{Response, text},
     request::Request,
     server::Endpoint,
@@ -26,10 +26,17 @@ impl Endpoint for Backend {
         let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let uri: Uri = format!("https://{host}:{port}{path}").parse().map_err(Status::internal_error)?;
         let mut headers = outbound::headers_of(&request);
-        identify(&mut headers, &request.user);
-        outbound::forward(client, &mut request, uri, headers)
-            .await
-            .map_err(|why| Status::service_unavailable(format!("error trying to reach service: {why}")))
+        if let Err(why) = identify(&mut headers, &request.user) {
+            return Ok(unreachable(&why));
+        }
+        if let Ok(id) = HeaderValue::from_str(&request.audit_id) {
+            headers.insert("audit-id", id);
+        }
+        match outbound::forward(client, &mut request, uri, headers).await {
+            Ok(response) => Ok(response),
+            Err(ForwardError::Unreachable(why)) => Ok(unreachable(&why)),
+            Err(ForwardError::Protocol(why)) => Ok(text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))),
+        }
     }
 }
 
@@ -38,35 +45,44 @@ fn unavailable() -> Response {
     text(StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n")
 }
 
+/// The 503 for a backend that should be there.
+fn unreachable(why: &str) -> Response {
+    text(StatusCode::SERVICE_UNAVAILABLE, format!("error trying to reach service: {why}\n"))
+}
+
 /// Says who asks. What the client itself claims to be goes no further.
-fn identify(headers: &mut HeaderMap, user: &User) {
-    let claimed: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| name.as_str().starts_with("x-remote-") || name.as_str().starts_with("impersonate-"))
-        .cloned()
-        .collect();
+///
+/// # Errors
+/// A part of the identity that no header can carry: without it, the user would be somebody else.
+fn identify(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
+    let is_claim =
+        |name: &HeaderName| name.as_str().starts_with("x-remote-") || name.as_str().starts_with("impersonate-");
+    let claimed: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
     for name in claimed {
         headers.remove(name);
     }
-    let mut add = |name: HeaderName, value: &str| {
-        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
-            headers.append(name, value);
-        }
+    let mut add = |name: HeaderName, shown: &str, value: &str| {
+        let invalid = || format!("net/http: invalid header field value for {shown:?}");
+        // Receivers drop spaces around a value, which makes it another one.
+        let value = Some(value).filter(|value| value.trim_matches([' ', '\t']) == *value).ok_or_else(invalid)?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid())?;
+        headers.try_append(name, value).map(|_| ()).map_err(|_| "net/http: too many headers".to_owned())
     };
-    add(HeaderName::from_static("x-remote-user"), &user.name);
+    add(HeaderName::from_static("x-remote-user"), "X-Remote-User", &user.name)?;
     if !user.uid.is_empty() {
-        add(HeaderName::from_static("x-remote-uid"), &user.uid);
+        add(HeaderName::from_static("x-remote-uid"), "X-Remote-Uid", &user.uid)?;
     }
     for group in &user.groups {
-        add(HeaderName::from_static("x-remote-group"), group);
+        add(HeaderName::from_static("x-remote-group"), "X-Remote-Group", group)?;
     }
     for (key, values) in &user.extra {
-        if let Ok(name) = format!("x-remote-extra-{}", escape(key)).parse::<HeaderName>() {
-            for value in values {
-                add(name.clone(), value);
-            }
+        let shown = format!("X-Remote-Extra-{}", escape(key));
+        let name: HeaderName = shown.parse().map_err(|_| format!("net/http: invalid header field name {shown:?}"))?;
+        for value in values {
+            add(name.clone(), &shown, value)?;
         }
     }
+    Ok(())
 }
 
 /// A key of extra facts as a header may carry it: what is no token character is percent-encoded.
@@ -96,11 +112,28 @@ mod tests {
             extra: vec![(Str::from("example.com/Scopes"), vec!["s".into()])],
             ..User::default()
         };
-        identify(&mut headers, &user);
+        identify(&mut headers, &user).expect("headers carry it");
         let all: Vec<String> = headers.iter().map(|(k, v)| format!("{k}={}", v.to_str().expect("text"))).collect();
         assert_eq!(
             all,
             ["x-remote-user=bob", "x-remote-group=a", "x-remote-group=b", "x-remote-extra-example.com%2fscopes=s"]
         );
+    }
+
+    #[test]
+    fn an_identity_that_no_header_carries_whole_goes_nowhere() {
+        let check = |user: User, expect: &str| {
+            let refused = identify(&mut HeaderMap::new(), &user);
+            assert_eq!(refused, Err(format!("net/http: invalid header field value for {expect:?}")), "{user:?}");
+        };
+        let named = |name: &str| User { name: name.into(), ..User::default() };
+        check(named("bob\n"), "X-Remote-User");
+        check(named("bob\u{7f}"), "X-Remote-User");
+        check(named(" admin"), "X-Remote-User");
+        check(User { uid: "1\0".into(), ..named("bob") }, "X-Remote-Uid");
+        check(User { groups: vec!["a".into(), "untrusted\r\nx: y".into()], ..named("bob") }, "X-Remote-Group");
+        let extra = vec![(Str::from("a b"), vec![Str::from("\u{1b}")])];
+        check(User { extra, ..named("bob") }, "X-Remote-Extra-a%20b");
+        assert_eq!(identify(&mut HeaderMap::new(), &named("j\u{fc}rgen")), Ok(()));
     }
 }

@@ -222,6 +222,13 @@ pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("a port").port()
 }
 
+/// An address of this machine that is not the loopback's: from it, packets to elsewhere would go. None are sent.
+pub fn own_address() -> String {
+    let socket = std::net::UdpSocket::bind(("0.0.0.0", 0)).expect("a socket");
+    socket.connect(("203.0.113.1", 9)).expect("tests need a machine with a network");
+    socket.local_addr().expect("bound").ip().to_string()
+}
+
 /// The built server: beside the test's own executable. Built once if it is not there.
 pub fn binary() -> PathBuf {
     static BUILD: Once = Once::new();

@@ -8,49 +8,84 @@ use machinery::{Value, codec::yaml};
 use super::Findings;
 use crate::flags::Parsed;
 
-/// Every admission plugin of v1.36 in the order in which they run, and whether it runs unless a flag says otherwise.
-pub const ADMISSION_PLUGINS: [(&str, bool); 41] = [
-    ("AlwaysAdmit", false),
-    ("NamespaceAutoProvision", false),
-    ("NamespaceLifecycle", true),
-    ("NamespaceExists", false),
-    ("LimitPodHardAntiAffinityTopology", false),
-    ("LimitRanger", true),
-    ("ServiceAccount", true),
-    ("NodeRestriction", false),
-    ("TaintNodesByCondition", true),
-    ("AlwaysPullImages", false),
-    ("ImagePolicyWebhook", false),
-    ("PodSecurity", true),
-    ("PodNodeSelector", false),
-    ("Priority", true),
-    ("DefaultTolerationSeconds", true),
-    ("PodTolerationRestriction", false),
-    ("EventRateLimit", false),
-    ("ExtendedResourceToleration", false),
-    ("DefaultStorageClass", true),
-    ("StorageObjectInUseProtection", true),
-    ("PodGroupProtection", true),
-    ("OwnerReferencesPermissionEnforcement", false),
-    ("PersistentVolumeClaimResize", true),
-    ("RuntimeClass", true),
-    ("CertificateApproval", true),
-    ("CertificateSigning", true),
-    ("ClusterTrustBundleAttest", true),
-    ("CertificateSubjectRestriction", true),
-    ("DefaultIngressClass", true),
-    ("DenyServiceExternalIPs", false),
-    ("PodTopologyLabels", true),
-    ("PodGroupWorkloadExists", true),
-    ("NodeDeclaredFeatureValidator", true),
-    ("JobValidation", true),
-    ("PodResizeValidator", true),
-    ("MutatingAdmissionPolicy", true),
-    ("MutatingAdmissionWebhook", true),
-    ("ValidatingAdmissionPolicy", true),
-    ("ValidatingAdmissionWebhook", true),
-    ("ResourceQuota", true),
-    ("AlwaysDeny", false),
+/// Whether this server has a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Built,
+    /// Who asks for it gets no server, rather than one that lets pass what it would have refused.
+    NotBuilt,
+}
+
+/// One plugin.
+struct Plugin {
+    name: &'static str,
+    /// Whether it runs unless a flag says otherwise.
+    default: bool,
+    state: State,
+}
+
+const fn row(name: &'static str, default: bool, state: State) -> Plugin {
+    Plugin { name, default, state }
+}
+
+use State::*;
+
+/// Every admission plugin of v1.36 in the order in which they run.
+#[rustfmt::skip]
+static PLUGINS: [Plugin; 41] = [
+    row("AlwaysAdmit", false, Built),
+    row("NamespaceAutoProvision", false, NotBuilt),
+    row("NamespaceLifecycle", true, Built),
+    row("NamespaceExists", false, NotBuilt),
+    row("LimitPodHardAntiAffinityTopology", false, NotBuilt),
+    row("LimitRanger", true, Built),
+    row("ServiceAccount", true, Built),
+    row("NodeRestriction", false, Built),
+    row("TaintNodesByCondition", true, Built),
+    row("AlwaysPullImages", false, NotBuilt),
+    row("ImagePolicyWebhook", false, NotBuilt),
+    row("PodSecurity", true, Built),
+    row("PodNodeSelector", false, NotBuilt),
+    row("Priority", true, Built),
+    row("DefaultTolerationSeconds", true, Built),
+    row("PodTolerationRestriction", false, NotBuilt),
+    row("EventRateLimit", false, NotBuilt),
+    row("ExtendedResourceToleration", false, NotBuilt),
+    row("DefaultStorageClass", true, Built),
+    row("StorageObjectInUseProtection", true, Built),
+    row("PodGroupProtection", true, NotBuilt),
+    row("OwnerReferencesPermissionEnforcement", false, NotBuilt),
+    row("PersistentVolumeClaimResize", true, Built),
+    row("RuntimeClass", true, Built),
+    row("CertificateApproval", true, Built),
+    row("CertificateSigning", true, Built),
+    row("ClusterTrustBundleAttest", true, NotBuilt),
+    row("CertificateSubjectRestriction", true, Built),
+    row("DefaultIngressClass", true, Built),
+    row("DenyServiceExternalIPs", false, NotBuilt),
+    row("PodTopologyLabels", true, Built),
+    row("PodGroupWorkloadExists", true, NotBuilt),
+    row("NodeDeclaredFeatureValidator", true, NotBuilt),
+    row("JobValidation", true, NotBuilt),
+    row("PodResizeValidator", true, Built),
+    row("MutatingAdmissionPolicy", true, Built),
+    row("MutatingAdmissionWebhook", true, Built),
+    row("ValidatingAdmissionPolicy", true, Built),
+    row("ValidatingAdmissionWebhook", true, Built),
+    row("ResourceQuota", true, Built),
+    row("AlwaysDeny", false, Built),
+];
+
+/// Plugins that upstream's server configures with a file, and this one does not yet.
+const UNREAD_CONFIGURATIONS: [&str; 8] = [
+    "EventRateLimit",
+    "ImagePolicyWebhook",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
 ];
 
 /// Which admission plugins run, and how.
@@ -79,6 +114,11 @@ impl Admission {
                 findings.error(format!("{flag} plugin {name:?} is unknown"));
             }
         }
+        for name in on.iter().chain(&exactly) {
+            if PLUGINS.iter().any(|plugin| plugin.name == name && plugin.state == NotBuilt) {
+                findings.error(format!("admission plugin {name:?} is not built into this server yet"));
+            }
+        }
         let both: Vec<_> = on.iter().filter(|name| off.contains(name)).map(String::as_str).collect();
         if !both.is_empty() {
             findings.error(format!(
@@ -87,27 +127,29 @@ impl Admission {
             ));
         }
         let has = |list: &[String], name: &str| list.iter().any(|given| given == name);
-        let runs = |(name, default): &(&'static str, bool)| {
-            let runs =
+        let runs = |plugin: &&Plugin| {
+            let Plugin { name, default, state } = plugin;
+            let wanted =
                 if exactly.is_empty() { has(&on, name) || (*default && !has(&off, name)) } else { has(&exactly, name) };
-            runs.then_some(*name)
+            wanted && *state == Built
         };
+        let plugins: Vec<_> = PLUGINS.iter().filter(runs).map(|plugin| plugin.name).collect();
         let mut settings = Settings {
             not_ready_toleration_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_toleration_seconds: flags.int("default-unreachable-toleration-seconds"),
             ..Settings::default()
         };
         if let Some(file) = findings.file(flags, "admission-control-config-file")
-            && let Err(why) = configure(&file, &mut settings, findings)
+            && let Err(why) = configure(&file, &plugins, &mut settings, findings)
         {
             findings.error(format!("failed to read plugin config: {why}"));
         }
-        Self { plugins: ADMISSION_PLUGINS.iter().filter_map(runs).collect(), settings }
+        Self { plugins, settings }
     }
 }
 
 /// Reads the file that configures plugins: what it says to each stands in it, or in another file that it names.
-fn configure(file: &Path, settings: &mut Settings, findings: &mut Findings) -> Result<(), String> {
+fn configure(file: &Path, running: &[&str], settings: &mut Settings, findings: &mut Findings) -> Result<(), String> {
     let config = read(file)?;
     let kind = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
     let known = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
@@ -124,8 +166,12 @@ fn configure(file: &Path, settings: &mut Settings, findings: &mut Findings) -> R
             (None, Some(path)) if !path.is_empty() => read(&file.parent().unwrap_or(Path::new("")).join(path))?,
             _ => continue,
         };
-        if !settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))? {
-            findings.warn(format!("--admission-control-config-file: what it says to {name} has no effect yet"));
+        let has_use = settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))?;
+        if !has_use && UNREAD_CONFIGURATIONS.contains(&name) {
+            if running.contains(&name) {
+                return Err(format!("{}: what it says to {name} is not read by this server yet", file.display()));
+            }
+            findings.warn(format!("--admission-control-config-file: {name} is configured and does not run"));
         }
     }
     Ok(())
@@ -137,5 +183,5 @@ fn read(file: &Path) -> Result<Value, String> {
 }
 
 fn is_known(name: &str) -> bool {
-    ADMISSION_PLUGINS.iter().any(|(known, _)| *known == name)
+    PLUGINS.iter().any(|plugin| plugin.name == name)
 }

@@ -70,6 +70,10 @@ impl Authentication {
                 findings.warn("anonymous requests are refused, because AlwaysAllow would let them do anything");
             }
         }
+        if findings.file(flags, "authentication-config").is_some() {
+            // It may restrict what is allowed without it.
+            findings.error("--authentication-config is not read by this server yet");
+        }
         Self {
             anonymous,
             client_ca: findings.file(flags, "client-ca-file"),

@@ -15,7 +15,7 @@ mod storage;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-pub use admission::{ADMISSION_PLUGINS, Admission};
+pub use admission::Admission;
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts};
 pub use authorization::{Authorization, AuthorizationMode};
 pub use cidr::Cidr;
@@ -68,6 +68,16 @@ pub struct Config {
     /// What else the operator should know, said once at start.
     pub warnings: Vec<String>,
 }
+
+/// Files of flags that have no effect yet: they must be there all the same.
+const UNREAD_FILES: [&str; 6] = [
+    "audit-policy-file",
+    "audit-webhook-config-file",
+    "authentication-token-webhook-config-file",
+    "oidc-ca-file",
+    "peer-ca-file",
+    "tracing-config-file",
+];
 
 /// Everything that is wrong with the flags, as upstream prints it.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +158,13 @@ impl Config {
         let data_dir = PathBuf::from(flags.text("data-dir"));
         if data_dir.as_os_str().is_empty() {
             findings.error("--data-dir must not be empty");
+        }
+        for name in UNREAD_FILES {
+            findings.file(flags, name);
+        }
+        if findings.file(flags, "egress-selector-config-file").is_some() {
+            // Connections would leave where they must not.
+            findings.error("--egress-selector-config-file is not read by this server yet");
         }
         let requests = Requests::from_flags(flags, &mut findings);
         let serving = Serving::from_flags(flags, &requests, &mut findings);

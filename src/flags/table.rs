@@ -75,7 +75,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Generic, "emulated-version", Strings, "", NoEffectYet, "The versions of the components to behave like."),
     row(Generic, "emulation-forward-compatible", Bool, "", NoEffectYet, "With an emulated version: serve newer API versions too."),
     row(Generic, "external-hostname", String, "", Used, "The host name that generated addresses (such as the token issuer's documents) use."),
-    row(Generic, "feature-gates", FeatureGates, "", NoEffectYet, "Features to switch on or off, as Name=true,Other=false."),
+    row(Generic, "feature-gates", FeatureGates, "", Used, "Features to switch on or off, as Name=true,Other=false. One that this server cannot switch stops the start."),
     row(Generic, "goaway-chance", Float, "", Used, "The chance (0 to 0.02) that an HTTP/2 request has its client told to open a new connection."),
     row(Generic, "livez-grace-period", Duration, "", NoEffectYet, "After a start, livez counts tasks that are still starting as alive for so long."),
     row(Generic, "max-mutating-requests-inflight", Int, "200", NoEffectYet, "How many writes may run at once; 0: no limit."),
@@ -165,7 +165,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     // Authentication
     row(Authentication, "anonymous-auth", Bool, "true", Used, "Requests without credentials are system:anonymous instead of being refused."),
     row(Authentication, "api-audiences", Strings, "", Used, "The audiences that this server's tokens are for. None: the service account issuers."),
-    row(Authentication, "authentication-config", String, "", NoEffectYet, "A file that configures authentication."),
+    row(Authentication, "authentication-config", String, "", Used, "A file that configures authentication. Not read yet: naming one stops the start."),
     row(Authentication, "authentication-token-webhook-cache-ttl", Duration, "2m0s", NoEffectYet, "How long the answers of the token webhook are kept."),
     row(Authentication, "authentication-token-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the webhook that judges bearer tokens."),
     row(Authentication, "authentication-token-webhook-version", String, "v1beta1", NoEffectYet, "The API version of the TokenReviews that are sent to the webhook."),
@@ -194,8 +194,8 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Authentication, "service-account-max-token-expiration", Duration, "", Used, "The longest validity of a service account token."),
     row(Authentication, "token-auth-file", String, "", Used, "A CSV file of static tokens: token,user,uid,\"group1,group2\"."),
     // Authorization
-    row(Authorization, "authorization-config", String, "", Used, "A file that configures authorization. Not read yet: only system:masters may do anything then."),
-    row(Authorization, "authorization-mode", Strings, "", Used, "Who decides, in order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node. Unset: AlwaysAllow."),
+    row(Authorization, "authorization-config", String, "", Used, "A file that configures authorization. Not read yet: naming one stops the start."),
+    row(Authorization, "authorization-mode", Strings, "", Used, "Who decides, in order: AlwaysAllow, AlwaysDeny, RBAC, Node (ABAC and Webhook are not built yet). Unset: AlwaysAllow."),
     row(Authorization, "authorization-policy-file", String, "", NoEffectYet, "The policies of the ABAC mode."),
     row(Authorization, "authorization-webhook-cache-authorized-ttl", Duration, "5m0s", NoEffectYet, "How long a webhook's yes is kept."),
     row(Authorization, "authorization-webhook-cache-unauthorized-ttl", Duration, "30s", NoEffectYet, "How long a webhook's no is kept."),
@@ -204,7 +204,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     // API enablement
     row(ApiEnablement, "runtime-config", Map, "", Used, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
     // Egress selector
-    row(EgressSelector, "egress-selector-config-file", String, "", NoEffectYet, "Through which proxies outgoing connections go."),
+    row(EgressSelector, "egress-selector-config-file", String, "", Used, "Through which proxies outgoing connections go. Not read yet: naming one stops the start."),
     // Admission
     row(Admission, "admission-control", Strings, "", Used, "Deprecated: exactly these admission plugins, in order."),
     row(Admission, "admission-control-config-file", String, "", Used, "A file that configures admission plugins."),

@@ -1,5 +1,6 @@
 //! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
 
+mod always;
 mod namespace_lifecycle;
 mod reinvocation;
 
@@ -11,6 +12,7 @@ use machinery::{
     meta::{GroupResource, Meta, status::Status},
 };
 
+pub use always::{AlwaysAdmit, AlwaysDeny};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use reinvocation::Reinvocation;
 

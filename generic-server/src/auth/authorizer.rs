@@ -107,55 +107,23 @@ pub enum Mode {
     AlwaysAllow,
     /// `AlwaysDeny`
     AlwaysDeny,
-    /// Nobody but system:masters, except for what everybody may see.
-    PublicPathsOnly,
 }
-
-/// The paths that even strangers may get (upstream's roles system:public-info-viewer), and those that any
-/// authenticated user may (system:discovery).
-const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
-const DISCOVERY: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 
 #[async_trait]
 impl Authorizer for Mode {
-    async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        let info = attributes.info;
+    async fn authorize(&self, _attributes: &Attributes<'_>) -> Decision {
         match self {
             Mode::AlwaysAllow => Decision::Allow(Str::default()),
             Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".into()),
-            Mode::PublicPathsOnly => {
-                let known = attributes.user.in_group("system:authenticated");
-                let allowed = !info.is_resource
-                    && info.method == "get"
-                    && (PUBLIC.contains(&info.path.as_str())
-                        || known && DISCOVERY.iter().any(|pattern| path_matches(pattern, &info.path)));
-                if allowed { Decision::Allow(Str::default()) } else { Decision::NoOpinion(Str::default()) }
-            }
         }
     }
 
-    async fn rules_of(&self, user: &User, _namespace: &str) -> UserRules {
+    async fn rules_of(&self, _user: &User, _namespace: &str) -> UserRules {
         match self {
             Mode::AlwaysAllow => UserRules::everything(),
             Mode::AlwaysDeny => UserRules::default(),
-            Mode::PublicPathsOnly => {
-                let mut paths = vec![PUBLIC.as_slice()];
-                if user.in_group("system:authenticated") {
-                    paths.push(&DISCOVERY);
-                }
-                let rule = |urls: &[&'static str]| NonResourceRule {
-                    verbs: vec!["get".into()],
-                    urls: urls.iter().copied().map(Str::new_static).collect(),
-                };
-                UserRules { non_resource: paths.into_iter().map(rule).collect(), ..UserRules::default() }
-            }
         }
     }
-}
-
-/// A pattern is a path, or ends in `*` and stands for all that start so.
-fn path_matches(pattern: &str, path: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == path, |start| path.starts_with(start))
 }
 
 /// system:masters may do everything; the others decide about everyone else, in order.
@@ -199,17 +167,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_rules_the_server_fails_closed() {
+    async fn system_masters_are_asked_by_nobody() {
         let (stranger, master) = (User::anonymous(), User::loopback());
-        let known = User { name: "alice".into(), ..User::default() }.authenticated();
-        let mode = Mode::PublicPathsOnly;
-        assert!(decide(mode, &stranger, "/healthz").await);
-        assert!(!decide(mode, &stranger, "/api").await);
-        assert!(decide(mode, &known, "/apis/apps/v1").await);
-        assert!(!decide(mode, &known, "/").await);
-        assert!(!decide(mode, &known, "/api/v1/pods").await);
-        assert!(decide(mode, &master, "/api/v1/pods").await);
-        assert!(!decide(Mode::AlwaysDeny, &known, "/healthz").await);
+        assert!(!decide(Mode::AlwaysDeny, &stranger, "/healthz").await);
+        assert!(decide(Mode::AlwaysDeny, &master, "/api/v1/pods").await);
         assert!(decide(Mode::AlwaysAllow, &stranger, "/api/v1/pods").await);
     }
 }

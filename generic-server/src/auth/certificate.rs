@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use machinery::Str;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime, pem::PemObject};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
@@ -98,6 +98,10 @@ pub struct RequestHeaderOptions {
     pub extra_prefixes: Vec<Str>,
 }
 
+/// The headers that every front proxy may use.
+const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
+const STANDARD_EXTRA: &str = "x-remote-extra-";
+
 /// Believes headers of requests that come with the front proxy's certificate.
 pub struct RequestHeader {
     /// The proxy's authorities.
@@ -132,6 +136,30 @@ impl RequestHeader {
             }
         }
         Ok(Some(user.authenticated()))
+    }
+
+    /// Takes everything out of a request that names a user in headers, in upstream's or in the configured ones: whoever was
+    /// authenticated by something else has no say in it either.
+    pub fn clear(options: Option<&RequestHeaderOptions>, headers: &mut HeaderMap) {
+        let is_one = |name: &str, names: &[Str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+        let starts = |name: &str, prefixes: &[Str]| {
+            prefixes.iter().any(|p| name.get(..p.len()).is_some_and(|start| start.eq_ignore_ascii_case(p)))
+        };
+        let is_claim = |name: &HeaderName| {
+            let name = name.as_str();
+            STANDARD.contains(&name)
+                || name.starts_with(STANDARD_EXTRA)
+                || options.is_some_and(|o| {
+                    is_one(name, &o.username_headers)
+                        || is_one(name, &o.uid_headers)
+                        || is_one(name, &o.group_headers)
+                        || starts(name, &o.extra_prefixes)
+                })
+        };
+        let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
+        for name in claims {
+            headers.remove(name);
+        }
     }
 
     fn extra(&self, headers: &mut HeaderMap) -> Vec<(Str, Vec<Str>)> {
@@ -228,5 +256,38 @@ mod tests {
         assert_eq!(user.extra, [(Str::from("scopes/x"), vec![Str::from("s")])]);
         assert!(sent.is_empty());
         assert_eq!(proxy.authenticate(&[], &mut headers()), Ok(None), "without a certificate headers mean nothing");
+    }
+
+    #[test]
+    fn what_names_a_user_in_headers_goes_no_further() {
+        let texts = |texts: &[&'static str]| texts.iter().copied().map(Str::new_static).collect::<Vec<_>>();
+        let options = RequestHeaderOptions {
+            username_headers: texts(&["X-User"]),
+            group_headers: texts(&["X-Remote-Group", "X-Other-Group"]),
+            extra_prefixes: texts(&["X-More-"]),
+            ..RequestHeaderOptions::default()
+        };
+        let check = |options: Option<&RequestHeaderOptions>, expect: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for name in [
+                "accept",
+                "x-remote-user",
+                "x-remote-uid",
+                "x-remote-group",
+                "x-remote-extra-scopes",
+                "x-remote-other",
+                "x-user",
+                "x-other-group",
+                "x-more-scopes",
+                "x-mor",
+            ] {
+                headers.append(name, http::HeaderValue::from_static("v"));
+                headers.append(name, http::HeaderValue::from_static("w"));
+            }
+            RequestHeader::clear(options, &mut headers);
+            assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), expect);
+        };
+        check(Some(&options), &["accept", "x-remote-other", "x-mor"]);
+        check(None, &["accept", "x-remote-other", "x-user", "x-other-group", "x-more-scopes", "x-mor"]);
     }
 }

@@ -2,25 +2,55 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
 
-use super::{HttpsClient, root_cause};
-use crate::{body::Body, pipeline::respond::Response, request::Request, serve::Peer};
+use super::{HttpsClient, failure};
+use crate::{
+    body::Body,
+    pipeline::{NO_CACHE, respond::Response},
+    request::Request,
+    serve::Peer,
+};
 
-/// Headers that are about one connection, not about the request (RFC 9110, 7.6.1).
-const HOP_BY_HOP: [HeaderName; 6] = [
+/// Headers that are about one connection, not about the request (RFC 9110, 7.6.1). Credentials for a proxy are among them.
+const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
     header::TE,
     header::TRAILER,
     header::TRANSFER_ENCODING,
 ];
+
+/// What a backend may not say about this server to browsers: who may call it from elsewhere.
+const CORS: [HeaderName; 4] = [
+    header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    header::ACCESS_CONTROL_ALLOW_HEADERS,
+    header::ACCESS_CONTROL_ALLOW_METHODS,
+    header::ACCESS_CONTROL_ALLOW_ORIGIN,
+];
+
+/// Why a request could not be handed on.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum ForwardError {
+    /// The other server cannot be reached.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It answers in a protocol that the client has not asked for.
+    #[error("{0}")]
+    Protocol(String),
+}
 
 /// The headers of a request as another server may see them: without credentials and what is about this connection, with
 /// for whom and how the request came in.
 pub fn headers_of(request: &Request) -> HeaderMap {
     let mut headers = request.headers.clone();
     let protocol = headers.get(header::UPGRADE).filter(|_| wants_upgrade(&request.headers)).cloned();
+    let takes_trailers = tokens(&headers, &header::TE).any(|token| token.eq_ignore_ascii_case("trailers"));
     strip(&mut headers);
+    if takes_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
     if let Some(protocol) = protocol {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, protocol);
@@ -34,45 +64,83 @@ pub fn headers_of(request: &Request) -> HeaderMap {
 /// Sends the request to `target` with these headers (see [`headers_of`]), and answers what comes back.
 ///
 /// # Errors
-/// Why the other server cannot be reached.
+/// The other server cannot be reached, or switches the protocol where the client has not asked for it, or the other way
+/// round.
 pub async fn forward(
     client: &HttpsClient,
     request: &mut Request,
     target: Uri,
     headers: HeaderMap,
-) -> Result<Response, String> {
+) -> Result<Response, ForwardError> {
     let upgrade = headers.contains_key(header::UPGRADE);
     let body = request.body.take().map_or_else(Body::empty, Body::wrap);
+    let (host, address) = (target.host().unwrap_or_default().to_owned(), dialled(&target));
     let mut outgoing = http::Request::new(body);
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = target;
     *outgoing.version_mut() = Version::HTTP_11;
     *outgoing.headers_mut() = headers;
-    let mut response = client.request(outgoing).await.map_err(|error| root_cause(&error))?;
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS && upgrade {
+    let unreachable = |error| ForwardError::Unreachable(failure::transport(&error, &host, &address));
+    let mut response = client.request(outgoing).await.map_err(unreachable)?;
+    check_protocol(upgrade, response.status(), response.headers())?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         join(request, &mut response);
         return Ok(response.map(|_| Body::empty()));
     }
     strip(response.headers_mut());
+    shield(response.headers_mut());
     Ok(response.map(Body::wrap))
+}
+
+/// Host and port, as errors show them.
+fn dialled(target: &Uri) -> String {
+    let port = target.port_u16().unwrap_or(if target.scheme_str() == Some("http") { 80 } else { 443 });
+    format!("{}:{port}", target.host().unwrap_or_default())
+}
+
+/// A backend switches the protocol if it is asked to, and only then; a refusal is an answer too.
+fn check_protocol(upgrade: bool, status: StatusCode, headers: &HeaderMap) -> Result<(), ForwardError> {
+    let switches = status == StatusCode::SWITCHING_PROTOCOLS;
+    if upgrade && !switches && status.as_u16() < 400 {
+        return Err(ForwardError::Protocol(format!("invalid upgrade response: status code {}", status.as_u16())));
+    }
+    if switches && !upgrade {
+        let protocol = headers.get(header::UPGRADE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let why = format!("backend tried to switch protocol {protocol:?} when \"\" was requested");
+        return Err(ForwardError::Protocol(why));
+    }
+    Ok(())
+}
+
+/// Takes what is this server's to say out of a backend's answer. What every answer of this server says to caches comes
+/// before what the backend says, as upstream has it.
+fn shield(headers: &mut HeaderMap) {
+    for name in &CORS {
+        headers.remove(name);
+    }
+    let said: Vec<HeaderValue> = headers.get_all(header::CACHE_CONTROL).iter().cloned().collect();
+    if !said.is_empty() {
+        headers.insert(header::CACHE_CONTROL, NO_CACHE);
+        for value in said {
+            headers.append(header::CACHE_CONTROL, value);
+        }
+    }
+}
+
+/// The items of a header that is a list, over all its lines.
+fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).flat_map(|v| v.split(',')).map(str::trim)
 }
 
 /// Whether a client asks for another protocol on its connection.
 pub fn wants_upgrade(headers: &HeaderMap) -> bool {
-    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|v| v.to_str().ok());
     headers.contains_key(header::UPGRADE)
-        && connection.flat_map(|v| v.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"))
+        && tokens(headers, &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"))
 }
 
 /// Removes what is about the connection, and what the connection header names.
 fn strip(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|v| v.to_str().ok())
-        .flat_map(|v| v.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
+    let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION).filter_map(|name| name.parse().ok()).collect();
     for name in HOP_BY_HOP.iter().chain(&named) {
         headers.remove(name);
     }
@@ -82,9 +150,9 @@ fn strip(headers: &mut HeaderMap) {
 /// Says for whom and how the request came in.
 fn forwarded(headers: &mut HeaderMap, request: &Request) {
     if let Some(peer) = request.extensions.get::<Peer>() {
-        let before = headers.get("x-forwarded-for").and_then(|v| v.to_str().ok());
-        let client = peer.remote.ip().to_string();
-        let chain = before.map_or_else(|| client.clone(), |before| format!("{before}, {client}"));
+        let client = peer.remote.ip().to_canonical().to_string();
+        let before = headers.get_all("x-forwarded-for").iter().filter_map(|v| v.to_str().ok());
+        let chain = before.chain([client.as_str()]).collect::<Vec<_>>().join(", ");
         if let Ok(value) = HeaderValue::from_str(&chain) {
             headers.insert("x-forwarded-for", value);
         }
@@ -115,15 +183,60 @@ fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incomi
 mod tests {
     use super::*;
 
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
     #[test]
     fn what_is_about_the_connection_stays_behind() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in
-            [("connection", "keep-alive, X-Mine"), ("x-mine", "1"), ("te", "trailers"), ("accept", "*/*")]
-        {
-            headers.insert(name.parse::<HeaderName>().expect("a name"), HeaderValue::from_static(value));
-        }
+        let mut headers = headers(&[
+            ("connection", "keep-alive, X-Mine"),
+            ("x-mine", "1"),
+            ("te", "trailers"),
+            ("proxy-authorization", "Basic c2VjcmV0"),
+            ("proxy-authenticate", "Basic"),
+            ("accept", "*/*"),
+        ]);
         strip(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
+    }
+
+    #[test]
+    fn a_backend_speaks_for_itself_alone() {
+        let mut answer = headers(&[
+            ("access-control-allow-origin", "*"),
+            ("access-control-allow-credentials", "true"),
+            ("access-control-allow-methods", "GET"),
+            ("access-control-allow-headers", "X"),
+            ("cache-control", "public, max-age=86400"),
+            ("etag", "1"),
+        ]);
+        shield(&mut answer);
+        let left: Vec<_> = answer.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("text"))).collect();
+        let expect =
+            [("cache-control", "no-cache, private"), ("cache-control", "public, max-age=86400"), ("etag", "1")];
+        assert_eq!(left, expect);
+        let mut silent = headers(&[("etag", "1")]);
+        shield(&mut silent);
+        assert!(!silent.contains_key(header::CACHE_CONTROL), "the pipeline says it");
+    }
+
+    #[test]
+    fn the_protocol_is_switched_where_the_client_has_asked_for_it() {
+        let check = |upgrade, code: u16, protocol: &'static str, expect: Result<(), &str>| {
+            let status = StatusCode::from_u16(code).expect("a code");
+            let found = check_protocol(upgrade, status, &headers(&[("upgrade", protocol)]));
+            assert_eq!(found.map_err(|e| e.to_string()), expect.map_err(str::to_owned), "{upgrade} {code}");
+        };
+        check(true, 101, "SPDY/3.1", Ok(()));
+        check(true, 404, "", Ok(()));
+        check(true, 200, "", Err("invalid upgrade response: status code 200"));
+        check(true, 302, "", Err("invalid upgrade response: status code 302"));
+        check(false, 200, "", Ok(()));
+        check(false, 101, "websocket", Err("backend tried to switch protocol \"websocket\" when \"\" was requested"));
     }
 }

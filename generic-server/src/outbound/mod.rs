@@ -11,6 +11,6 @@ mod webhook;
 
 pub use client::{HttpsClient, Identity, Trust, client, plain_client};
 pub use failure::root_cause;
-pub use forward::{forward, headers_of, wants_upgrade};
+pub use forward::{ForwardError, forward, headers_of, wants_upgrade};
 pub use resolve::{Resolver, ServiceRef, Services, Unavailable};
 pub use webhook::{Call, Target, Webhook};

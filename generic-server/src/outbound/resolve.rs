@@ -23,7 +23,7 @@ impl ServiceRef {
     }
 }
 
-/// Why a service cannot be reached, as the condition `Available` says it.
+/// Why a service is not available, as the condition `Available` says it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unavailable {
     /// A word for programs.
@@ -43,9 +43,8 @@ impl Services {
     }
 
     /// Host and port to dial.
-    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), Unavailable> {
-        let unknown = || Unavailable { reason: "ServiceNotFound", message: "services are not known yet".to_owned() };
-        self.0.get().ok_or_else(unknown)?.resolve(service)
+    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), String> {
+        self.0.get().ok_or_else(|| "services are not known yet".to_owned())?.resolve(service)
     }
 }
 
@@ -64,71 +63,149 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Host and port to dial.
-    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), Unavailable> {
+    /// Host and port to dial. An error says why there is none, in upstream's words.
+    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), String> {
+        let ServiceRef { name, port, .. } = service;
+        let found = self.find(service).ok_or_else(|| format!("service {name:?} not found"))?;
+        let kind = found.str_at(&["spec", "type"]).unwrap_or_default();
+        let listening =
+            || service_port(&found, *port).ok_or(format!("no service port {port} found for service {name:?}"));
+        let cluster_ip = found.str_at(&["spec", "clusterIP"]).unwrap_or_default();
+        match kind {
+            "ClusterIP" if !self.to_endpoints && cluster_ip == "None" => {
+                Err("cannot route to service with ClusterIP \"None\"".to_owned())
+            }
+            "ClusterIP" | "LoadBalancer" | "NodePort" => {
+                let listening = listening()?;
+                if !self.to_endpoints {
+                    return Ok((cluster_ip.to_owned(), *port));
+                }
+                let family =
+                    found.at(&["spec", "ipFamilies"]).and_then(Value::as_array).and_then(|f| f.first()?.as_str());
+                let port_name = listening.str_at(&["name"]).unwrap_or_default();
+                endpoint(&self.slices_of(service), port_name, family.unwrap_or_default())
+                    .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+            }
+            // A name is nobody's endpoint: whoever may write services must not send this server's identity anywhere.
+            "ExternalName" if !self.to_endpoints => {
+                Ok((found.str_at(&["spec", "externalName"]).unwrap_or_default().to_owned(), *port))
+            }
+            kind => Err(format!("unsupported service type {kind:?}")),
+        }
+    }
+
+    /// Whether the service is there and, if it has a cluster IP, has something behind it.
+    ///
+    /// # Errors
+    /// What the condition `Available` says.
+    pub fn check(&self, service: &ServiceRef) -> Result<(), Unavailable> {
         let ServiceRef { namespace, name, port } = service;
-        let key = format!("{}{namespace}/{name}", self.service_prefix);
-        let found = self.services.latest().get(&key).and_then(|e| e.object().cloned());
-        let found = found.and_then(|o| json::decode(o.bytes()).ok()).ok_or_else(|| Unavailable {
+        let found = self.find(service).ok_or_else(|| Unavailable {
             reason: "ServiceNotFound",
             message: format!("service/{name} in {namespace:?} is not present"),
         })?;
-        if found.str_at(&["spec", "type"]) == Some("ExternalName") {
-            return Ok((found.str_at(&["spec", "externalName"]).unwrap_or("").to_owned(), *port));
+        if found.str_at(&["spec", "type"]) != Some("ClusterIP") {
+            return Ok(());
         }
-        let ports = found.at(&["spec", "ports"]).and_then(Value::as_array).unwrap_or_default();
-        let matching = ports.iter().find(|p| p.get("port").and_then(Value::as_i64) == Some(i64::from(*port)));
-        let port_name = matching.ok_or_else(|| Unavailable {
+        let listening = service_port(&found, *port).ok_or_else(|| Unavailable {
             reason: "ServicePortError",
             message: format!("service/{name} in {namespace:?} is not listening on port {port}"),
         })?;
-        let port_name = port_name.str_at(&["name"]).unwrap_or("");
-        let endpoint = self.endpoint(service, port_name)?;
-        let cluster_ip = found.str_at(&["spec", "clusterIP"]).unwrap_or("");
-        if self.to_endpoints || matches!(cluster_ip, "" | "None") {
-            return Ok(endpoint);
-        }
-        Ok((cluster_ip.to_owned(), *port))
-    }
-
-    /// A ready endpoint of the service.
-    fn endpoint(&self, service: &ServiceRef, port_name: &str) -> Result<(String, u16), Unavailable> {
-        let ServiceRef { namespace, name, .. } = service;
-        let snapshot = self.slices.latest();
-        let prefix = format!("{}{namespace}/", self.slice_prefix);
-        let mut any = false;
-        let slices = snapshot
-            .range(&prefix, None)
-            .filter_map(|e| e.object())
-            .filter(|o| o.labels().get("kubernetes.io/service-name") == Some(name));
-        for slice in slices {
-            any = true;
-            let Ok(slice) = json::decode(slice.bytes()) else { continue };
-            let ports = slice.get("ports").and_then(Value::as_array).unwrap_or_default();
-            let port = ports.iter().find(|p| p.str_at(&["name"]).unwrap_or("") == port_name);
-            let Some(port) = port.and_then(|p| p.get("port")).and_then(Value::as_i64) else { continue };
-            let ready = |e: &&Value| e.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
-            let endpoints = slice.get("endpoints").and_then(Value::as_array).unwrap_or_default();
-            let address = endpoints
-                .iter()
-                .filter(ready)
-                .filter_map(|e| e.get("addresses").and_then(Value::as_array)?.first()?.as_str())
-                .next();
-            if let (Some(address), Ok(port)) = (address, u16::try_from(port)) {
-                return Ok((address.to_owned(), port));
-            }
-        }
-        if !any {
+        let slices = self.slices_of(service);
+        if slices.is_empty() {
             return Err(Unavailable {
                 reason: "EndpointsNotFound",
                 message: format!("cannot find endpointslices for service/{name} in {namespace:?}"),
             });
         }
-        Err(Unavailable {
+        let port_name = listening.str_at(&["name"]).unwrap_or_default();
+        endpoint(&slices, port_name, "").map(|_| ()).ok_or_else(|| Unavailable {
             reason: "MissingEndpoints",
             message: format!(
                 "endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"
             ),
         })
+    }
+
+    fn find(&self, service: &ServiceRef) -> Option<Value> {
+        let key = format!("{}{}/{}", self.service_prefix, service.namespace, service.name);
+        let found = self.services.latest().get(&key).and_then(|e| e.object().cloned());
+        found.and_then(|o| json::decode(o.bytes()).ok())
+    }
+
+    fn slices_of(&self, service: &ServiceRef) -> Vec<Value> {
+        let snapshot = self.slices.latest();
+        let prefix = format!("{}{}/", self.slice_prefix, service.namespace);
+        snapshot
+            .range(&prefix, None)
+            .filter_map(|e| e.object())
+            .filter(|o| o.labels().get("kubernetes.io/service-name") == Some(&service.name))
+            .filter_map(|o| json::decode(o.bytes()).ok())
+            .collect()
+    }
+}
+
+/// The port of a service with this number.
+fn service_port(service: &Value, port: u16) -> Option<&Value> {
+    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array)?;
+    ports.iter().find(|p| p.get("port").and_then(Value::as_i64) == Some(i64::from(port)))
+}
+
+/// Any ready endpoint that serves the named port; one of the service's first address family if there is one.
+fn endpoint(slices: &[Value], port_name: &str, family: &str) -> Option<(String, u16)> {
+    let any = uuid::Uuid::new_v4().as_u64_pair().0 as usize;
+    let is_preferred = |slice: &&Value| slice.str_at(&["addressType"]) == Some(family);
+    let preferred = from_any(slices, any).filter(is_preferred);
+    let others = from_any(slices, any).filter(|slice| !is_preferred(slice));
+    preferred.chain(others).find_map(|slice| {
+        let ports = slice.get("ports").and_then(Value::as_array)?;
+        let port = ports.iter().find(|p| p.str_at(&["name"]).unwrap_or_default() == port_name)?.get("port")?;
+        let port = port.as_i64().and_then(|port| u16::try_from(port).ok())?;
+        let is_ready = |e: &&Value| e.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
+        let endpoints = slice.get("endpoints").and_then(Value::as_array)?;
+        from_any(endpoints, any)
+            .filter(is_ready)
+            .find_map(|e| e.get("addresses").and_then(Value::as_array)?.first()?.as_str())
+            .map(|address| (address.to_owned(), port))
+    })
+}
+
+/// All items, beginning somewhere in the middle.
+fn from_any(items: &[Value], any: usize) -> impl Iterator<Item = &Value> {
+    let (before, after) = items.split_at(any.checked_rem(items.len()).unwrap_or_default());
+    after.iter().chain(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::{array, object};
+
+    use super::*;
+
+    fn slice(family: &str, port_name: &str, endpoints: Value) -> Value {
+        let ports = array![object! { "name" => port_name, "port" => 8443 }];
+        object! { "addressType" => family, "ports" => ports, "endpoints" => endpoints }
+    }
+
+    fn at(address: &str, ready: bool) -> Value {
+        object! { "addresses" => array![address], "conditions" => object! { "ready" => ready } }
+    }
+
+    #[test]
+    fn an_endpoint_is_ready_serves_the_port_and_is_of_the_first_family() {
+        let slices = [
+            slice("IPv6", "https", array![at("2001:db8::1", true)]),
+            slice("IPv4", "https", array![at("192.0.2.1", false), at("192.0.2.2", true)]),
+            slice("IPv4", "other", array![at("192.0.2.3", true)]),
+        ];
+        for _ in 0..20 {
+            let check = |family, expect: &str| {
+                assert_eq!(endpoint(&slices, "https", family), Some((expect.to_owned(), 8443)));
+            };
+            check("IPv4", "192.0.2.2");
+            check("IPv6", "2001:db8::1");
+        }
+        assert_eq!(endpoint(&slices, "none", ""), None);
+        assert_eq!(endpoint(&[], "https", ""), None);
     }
 }

@@ -149,14 +149,7 @@ impl Webhook {
         let Target::Service { service, .. } = &self.target else {
             return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri });
         };
-        let (to, port) = self.services.resolve(service).map_err(|unavailable| {
-            let name = service.name.as_str();
-            match unavailable.reason {
-                "ServiceNotFound" => format!("service {name:?} not found"),
-                "ServicePortError" => format!("no service port {} found for service {name:?}", service.port),
-                _ => format!("no endpoints available for service {name:?}"),
-            }
-        })?;
+        let (to, port) = self.services.resolve(service)?;
         let to = if to.contains(':') { format!("[{to}]") } else { to };
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         let uri = format!("https://{to}:{port}{path}").parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;

@@ -1,7 +1,9 @@
 //! `/debug/storage/snapshot`: the embedded store's content as a file, and back again, while the server serves.
 //!
-//! GET answers with a snapshot, PUT brings the store to the content of one. Both need permission on that path, for it is
-//! everything that the server knows, secrets included (encrypted as they are stored).
+//! GET answers with a snapshot, PUT brings the store to the content of one. That is everything that the server knows, secrets
+//! included (encrypted as they are stored), and no reader of paths or of all resources is meant to have it: beside the
+//! permission on the path it takes a verb of its own, `snapshot` or `restore`, on the virtual resource `embeddedstores` of
+//! the group `internal.apiserver.k8s.io`.
 
 use std::{
     io,
@@ -28,7 +30,11 @@ use tokio::{
 
 use crate::{
     body::{Body, BodyError},
-    pipeline::respond::{self, Response},
+    pipeline::{
+        authorize_info,
+        resolve::resource_info,
+        respond::{self, Response},
+    },
     request::Request,
     server::Endpoint,
 };
@@ -98,11 +104,14 @@ impl Snapshots {
 #[async_trait]
 impl Endpoint for Snapshots {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
-        match request.method {
-            Method::GET => self.make().await,
-            Method::PUT => self.restore(request).await,
-            _ => Err(Status::method_not_allowed()),
-        }
+        let verb = match request.method {
+            Method::GET => "snapshot",
+            Method::PUT => "restore",
+            _ => return Err(Status::method_not_allowed()),
+        };
+        let wanted = resource_info(verb, "internal.apiserver.k8s.io", "v1", "embeddedstores");
+        authorize_info(&*request.authorizer, &wanted, &request.user).await?;
+        if request.method == Method::GET { self.make().await } else { self.restore(request).await }
     }
 }
 

@@ -33,6 +33,7 @@ impl Authentication {
         let chain = peer.as_ref().map_or(&[][..], |peer| &peer.certificates);
         let found = self.find(request, chain).await;
         request.headers.remove(AUTHORIZATION);
+        RequestHeader::clear(self.request_header.as_ref().map(|proxy| &proxy.options), &mut request.headers);
         match found {
             Ok(Some(user)) => {
                 request.user = user;

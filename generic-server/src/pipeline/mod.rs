@@ -62,7 +62,8 @@ pub struct Pipeline {
 }
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
+/// What every answer says to caches, unless it has more to say.
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
 impl Pipeline {
     /// Answers one request.

@@ -109,6 +109,31 @@ fn an_aggregated_server_is_part_of_the_api() {
 }
 
 #[test]
+fn a_name_is_no_endpoint() {
+    let mut server = Server::prepare();
+    server.set_arguments(&["--enable-aggregator-routing=true"]);
+    server.run();
+    let service = json!({
+        "metadata": {"name": "sample"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"},
+    });
+    assert_eq!(server.request("POST", "/api/v1/namespaces/default/services", Some(&service)).status, 201);
+    let api_service = json!({
+        "metadata": {"name": "v1.sample.test"},
+        "spec": {
+            "group": "sample.test", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
+            "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "sample", "port": server.port()},
+        },
+    });
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    assert_eq!(server.request("POST", path, Some(&api_service)).status, 201);
+    let condition =
+        || server.request("GET", &format!("{path}/v1.sample.test"), None).json()["status"]["conditions"][0].clone();
+    wait_for("checked", || condition()["reason"] == "FailedDiscoveryCheck");
+    assert_eq!(condition()["message"], "unsupported service type \"ExternalName\"");
+    assert_eq!(server.request("GET", "/apis/sample.test/v1/widgets", None).status, 503);
+}
+
+#[test]
 fn aggregated_servers_are_told_whom_to_believe() {
     let server = Server::start();
     let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -140,12 +165,14 @@ fn aggregated_servers_are_told_whom_to_believe() {
 
 fn identity_goes_along(server: &Server) {
     let request = b"POST /apis/sample.test/v1/echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admintoken\r\n\
-        X-Remote-User: mallory\r\nX-Remote-Extra-A: b\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+        X-Remote-User: mallory\r\nX-Remote-Extra-A: b\r\nProxy-Authorization: Basic c2VjcmV0\r\nTE: trailers\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
     let echo = raw(server.port(), request).expect("an answer").json();
     assert_eq!(echo["body"], "hello");
     let headers: Vec<&str> = echo["headers"].as_array().expect("headers").iter().filter_map(|h| h.as_str()).collect();
     assert!(headers.contains(&"x-remote-user: admin"), "{headers:?}");
     assert!(headers.contains(&"x-remote-group: system:masters"), "{headers:?}");
+    assert!(headers.contains(&"te: trailers"), "{headers:?}");
+    assert!(headers.iter().any(|h| h.starts_with("audit-id: ")), "{headers:?}");
     for secret in ["authorization", "mallory", "x-remote-extra-a"] {
         assert!(!headers.iter().any(|h| h.contains(secret)), "{headers:?}");
     }

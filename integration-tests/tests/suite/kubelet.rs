@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use integration_tests::{Server, raw};
+use integration_tests::{Server, own_address, raw};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
@@ -27,7 +27,7 @@ fn kubelet() -> u16 {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .expect("a certificate and its key");
-    let (config, listener) = (Arc::new(config), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let (config, listener) = (Arc::new(config), TcpListener::bind("0.0.0.0:0").expect("a port"));
     let port = listener.local_addr().expect("bound").port();
     std::thread::spawn(move || {
         for tcp in listener.incoming().flatten() {
@@ -52,12 +52,15 @@ fn kubelet() -> u16 {
 
 /// A server with a node that the kubelet is of, and a pod on it.
 fn server(port: u16) -> Server {
-    let server = Server::start();
+    with_node(Server::start(), &own_address(), port)
+}
+
+fn with_node(server: Server, address: &str, port: u16) -> Server {
     server.kubectl(&["create", "serviceaccount", "default"]);
     let node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
         "status": {
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "addresses": [{"type": "InternalIP", "address": address}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
         },
     });
@@ -77,7 +80,7 @@ fn logs_and_paths_of_a_node_come_from_its_kubelet() {
         let reply = server.request("GET", path, None);
         assert_eq!((reply.status, reply.text()), (200, format!("GET {asked} HTTP/1.1")), "{path}");
     };
-    check("/api/v1/namespaces/default/pods/p/log", "/containerLogs/default/p/c?");
+    check("/api/v1/namespaces/default/pods/p/log", "/containerLogs/default/p/c");
     check(
         "/api/v1/namespaces/default/pods/p/log?tailLines=5&previous=true",
         "/containerLogs/default/p/c?previous=true&tailLines=5",
@@ -110,8 +113,51 @@ fn a_kubelet_that_is_not_there_harms_only_who_asks_for_it() {
     let server = server(integration_tests::free_port());
     let log = server.request("GET", "/api/v1/namespaces/default/pods/p/log", None);
     assert_eq!(log.status, 500);
-    assert!(log.text().contains("Connection refused"), "{}", log.text());
+    assert!(log.text().contains("connect: connection refused"), "{}", log.text());
     let proxy = server.request("GET", "/api/v1/nodes/node-1/proxy/healthz", None);
-    assert_eq!(proxy.status, 503);
-    assert!(proxy.text().contains("error trying to reach service"), "{}", proxy.text());
+    assert_eq!((proxy.status, proxy.json()["reason"].as_str()), (503, Some("ServiceUnavailable")));
+    let message = proxy.json()["message"].to_string();
+    assert!(message.starts_with("\"error trying to reach service: dial tcp "), "{message}");
+}
+
+#[test]
+fn a_node_is_not_this_machine_and_none_of_its_links() {
+    for address in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254"] {
+        let server = with_node(Server::start(), address, kubelet());
+        for path in ["/api/v1/nodes/node-1/proxy/pods", "/api/v1/nodes/node-1:80/proxy/"] {
+            let reply = server.request("GET", path, None);
+            let message = reply.json()["message"].to_string();
+            assert_eq!((reply.status, message.as_str()), (400, "\"address not allowed\""), "{address} {path}");
+        }
+    }
+}
+
+#[test]
+fn who_may_only_read_runs_no_commands() {
+    let port = kubelet();
+    let upgrade = |server: &Server, method: &str| {
+        let request = format!(
+            "{method} /api/v1/namespaces/default/pods/p/exec?command=ls HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \
+             bobtoken\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nContent-Length: 0\r\n\r\n"
+        );
+        raw(server.port(), request.as_bytes()).expect("an answer")
+    };
+    let allow = |server: &Server, verb: &str| {
+        server.kubectl(&["create", "role", verb, &format!("--verb={verb}"), "--resource=pods,pods/exec"]);
+        server.kubectl(&["create", "rolebinding", verb, &format!("--role={verb}"), "--user=bob"]);
+    };
+    let strict = server(port);
+    allow(&strict, "get");
+    let reply = upgrade(&strict, "GET");
+    assert_eq!((reply.status, reply.json()["message"].as_str()), (403, Some("pods \"p\" is forbidden: ")));
+    allow(&strict, "create");
+    assert_eq!(["GET", "POST"].map(|method| upgrade(&strict, method).status), [101, 101]);
+
+    let mut lax = Server::prepare();
+    lax.set_arguments(&["--feature-gates=AuthorizePodWebsocketUpgradeCreatePermission=false"]);
+    lax.run();
+    let lax = with_node(lax, &own_address(), port);
+    allow(&lax, "get");
+    assert_eq!(["GET", "POST"].map(|method| upgrade(&lax, method).status), [101, 403]);
+    assert!(!lax.log().contains("no effect"), "{}", lax.log());
 }

@@ -77,3 +77,42 @@ fn what_is_no_snapshot_changes_nothing_and_nobody_gets_one_who_may_not() {
     let message = String::from_utf8_lossy(&stderr).into_owned();
     assert!(message.contains("cannot get path \"/debug/storage/snapshot\""), "{message}");
 }
+
+#[test]
+fn readers_of_everything_get_no_snapshot_without_its_own_verb() {
+    let server = Server::start();
+    let grant = |name: &str, rules: Value| {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        assert_eq!(server.request("POST", path, Some(&role)).status, 201);
+        server.kubectl(&["create", "clusterrolebinding", name, &format!("--clusterrole={name}"), "--user=bob"]);
+    };
+    let snapshot = || server.try_kubectl(&["get", "--raw", PATH, "--as=bob"], "");
+    let refusal = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let read = ["get", "list", "watch"];
+    grant(
+        "reader",
+        json!([
+            {"verbs": read, "apiGroups": ["*"], "resources": ["*"]},
+            {"verbs": ["get", "put"], "nonResourceURLs": ["*"]},
+        ]),
+    );
+    let output = snapshot();
+    assert!(!output.status.success());
+    let message = refusal(&output);
+    let expect = "User \"bob\" cannot snapshot resource \"embeddedstores\" in API group \"internal.apiserver.k8s.io\"";
+    assert!(message.contains(expect), "{message}");
+    let own = |verb: &str| json!([{"verbs": [verb], "apiGroups": ["internal.apiserver.k8s.io"], "resources": ["embeddedstores"]}]);
+    grant("saver", own("snapshot"));
+    let output = snapshot();
+    assert!(output.status.success(), "{}", refusal(&output));
+    let file = server.dir().join("snapshot");
+    std::fs::write(&file, &output.stdout).expect("written");
+    let restore =
+        || server.try_kubectl(&["replace", "--raw", PATH, "--as=bob", "-f", file.to_str().expect("a name")], "");
+    let message = refusal(&restore());
+    assert!(message.contains("cannot restore resource \"embeddedstores\""), "{message}");
+    grant("restorer", own("restore"));
+    let output = restore();
+    assert!(output.status.success(), "{}", refusal(&output));
+}

@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use machinery::meta::{FieldError, GroupKind, GroupResource, TimeForm, Timestamp, status::Status};
 
-use super::{Outlets, container, target::query};
+use super::{Outlets, container, target::with_query};
 
 /// Serves logs.
 pub(super) struct Logs(pub(super) Arc<Outlets>);
@@ -40,7 +40,7 @@ impl Endpoint for Logs {
             return Ok(nothing);
         }
         let kubelet = self.0.kubelets.find(node).await?;
-        let path = format!("/containerLogs/{namespace}/{name}/{container}?{}", options.query());
+        let path = with_query(&format!("/containerLogs/{namespace}/{name}/{container}"), options.query());
         let url = format!("https://{}{path}", kubelet.authority());
         let client = match request.query.flag("insecureSkipTLSVerifyBackend") {
             true => &self.0.kubelets.unchecked,
@@ -123,7 +123,7 @@ impl Options {
     }
 
     /// The query for the kubelet.
-    fn query(&self) -> String {
+    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
         let flag = |key, on: bool| on.then(|| (key, "true".to_owned()));
         let number = |key, number: Option<i64>| number.map(|n| (key, n.to_string()));
         let pairs = [
@@ -135,7 +135,7 @@ impl Options {
             number("tailLines", self.tail_lines),
             flag("timestamps", self.timestamps),
         ];
-        query(pairs.into_iter().flatten())
+        pairs.into_iter().flatten()
     }
 }
 
@@ -149,18 +149,18 @@ mod tests {
             let options = Options::read(&Query::parse(text)).expect("readable");
             let texts: Vec<String> = options.validate().iter().map(ToString::to_string).collect();
             assert_eq!(texts, expect, "{text}");
-            assert_eq!(options.query(), handed_on, "{text}");
+            assert_eq!(with_query("", options.query()), handed_on, "{text}");
         };
         check("", &[], "");
-        check("follow=true&tailLines=5&container=c", &[], "follow=true&tailLines=5");
-        check("sinceTime=2020-01-01T00:00:00Z", &[], "sinceTime=2020-01-01T00%3A00%3A00Z");
-        check("tailLines=-1", &["tailLines: Invalid value: -1: must be greater than or equal to 0"], "tailLines=-1");
+        check("follow=true&tailLines=5&container=c", &[], "?follow=true&tailLines=5");
+        check("sinceTime=2020-01-01T00:00:00Z", &[], "?sinceTime=2020-01-01T00%3A00%3A00Z");
+        check("tailLines=-1", &["tailLines: Invalid value: -1: must be greater than or equal to 0"], "?tailLines=-1");
         check("stream=Odd", &["stream: Forbidden: may not be specified"], "");
         let both = "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified";
         check(
             "sinceSeconds=5&sinceTime=2020-01-01T00:00:00Z",
             &[both],
-            "sinceSeconds=5&sinceTime=2020-01-01T00%3A00%3A00Z",
+            "?sinceSeconds=5&sinceTime=2020-01-01T00%3A00%3A00Z",
         );
         assert!(Options::read(&Query::parse("tailLines=many")).is_err());
     }

@@ -32,6 +32,8 @@ pub struct Settings {
     pub authorities: Option<Vec<u8>>,
     /// Which of a node's addresses to use, best first.
     pub address_types: Vec<Str>,
+    /// Whether streams that are upgraded by GET need the permission to create as those by POST do.
+    pub streams_need_create: bool,
 }
 
 /// What all of them need.
@@ -70,7 +72,9 @@ pub(crate) fn endpoints(
         kubelets,
         plain: plain_client()?,
     });
-    let stream = |what| -> Arc<dyn Endpoint> { Arc::new(Stream { what, outlets: outlets.clone() }) };
+    let stream = |what| -> Arc<dyn Endpoint> {
+        Arc::new(Stream { what, outlets: outlets.clone(), needs_create: settings.streams_need_create })
+    };
     let proxy = |what| -> Arc<dyn Endpoint> { Arc::new(Proxy { what, outlets: outlets.clone() }) };
     Ok(vec![
         ("pods/log", Arc::new(Logs(outlets.clone()))),

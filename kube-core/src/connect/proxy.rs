@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::{
-    outbound::{self, HttpsClient},
+    outbound::{self, ForwardError, HttpsClient},
     pipeline::respond::{self, Response},
     request::Request,
     server::Endpoint,
@@ -54,7 +54,8 @@ impl Endpoint for Proxy {
             Proxied::Node => self.node(&id).await?,
         };
         let (base, rest) = split_path(request.uri.path(), self.what != Proxied::Node);
-        if rest.is_empty() && matches!(request.method, Method::GET | Method::HEAD) {
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        if rest.is_empty() && is_read && !outbound::wants_upgrade(&request.headers) {
             return Ok(with_slash(&request.uri));
         }
         let base = base.to_owned();
@@ -68,10 +69,10 @@ impl Endpoint for Proxy {
                 rewrite_location(&mut response, &base, &location.authority);
                 Ok(response)
             }
-            Err(why) => {
-                let text = format!("error trying to reach service: {why}");
-                Ok(respond::text(StatusCode::SERVICE_UNAVAILABLE, text))
+            Err(ForwardError::Unreachable(why)) => {
+                Err(Status::service_unavailable(format!("error trying to reach service: {why}")))
             }
+            Err(ForwardError::Protocol(why)) => Err(Status::unknown_error(why)),
         }
     }
 }
@@ -147,14 +148,15 @@ impl Proxy {
         let (scheme, name, port) = parse(id).ok_or_else(invalid)?;
         let kubelets = &self.outlets.kubelets;
         let kubelet = kubelets.find(name).await?;
-        if port.is_empty() || port == kubelet.port {
-            return Ok(Location { scheme: "https", authority: kubelet.authority(), client: &kubelets.client });
-        }
         let resolved = tokio::net::lookup_host((kubelet.host.as_str(), 0)).await;
         let addresses: Vec<IpAddr> =
             resolved.map_err(|e| Status::bad_request(e.to_string()))?.map(|a| a.ip()).collect();
+        // The kubelet's own port too: a node says of itself where that is.
         if addresses.is_empty() || !addresses.into_iter().all(is_proxyable) {
             return Err(Status::bad_request("address not allowed"));
+        }
+        if port.is_empty() || port == kubelet.port {
+            return Ok(Location { scheme: "https", authority: kubelet.authority(), client: &kubelets.client });
         }
         Ok(self.plain(scheme, authority(&kubelet.host, port)))
     }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    outbound,
+    auth::{Attributes, Decision},
+    outbound::{self, ForwardError},
     pipeline::respond::Response,
-    request::{Query, Request},
+    request::{Query, Request, RequestInfo},
+    resource::Verb,
     server::Endpoint,
 };
-use machinery::meta::status::Status;
+use machinery::meta::{GroupResource, status::Status};
 
-use super::{Outlets, admit, container, target::query};
+use super::{Outlets, admit, container, target::with_query};
 
 /// What is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub(super) enum Streamed {
 pub(super) struct Stream {
     pub(super) what: Streamed,
     pub(super) outlets: Arc<Outlets>,
+    /// The gate AuthorizePodWebsocketUpgradeCreatePermission.
+    pub(super) needs_create: bool,
 }
 
 #[async_trait]
@@ -35,6 +39,9 @@ impl Endpoint for Stream {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let outlets = &self.outlets;
         admit(&outlets.pods, &request, self.options_kind()).await?;
+        if self.needs_create {
+            may_create(&request).await?;
+        }
         let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
         let pod = outlets.pods.get_value(&namespace, &name).await?;
         let path = match self.what {
@@ -53,12 +60,14 @@ impl Endpoint for Stream {
         if !outbound::wants_upgrade(&request.headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
-        let url = format!("https://{}{path}?{}", kubelet.authority(), parameters(self.what, &request.query));
+        let path = with_query(&path, parameters(self.what, &request.query));
+        let url = format!("https://{}{path}", kubelet.authority());
         let target = url.parse().map_err(Status::internal_error)?;
         let headers = outbound::headers_of(&request);
-        outbound::forward(&outlets.kubelets.client, &mut request, target, headers)
-            .await
-            .map_err(|why| Status::unknown_error(format!("error dialing backend: {why}")))
+        outbound::forward(&outlets.kubelets.client, &mut request, target, headers).await.map_err(|why| match why {
+            ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
+            ForwardError::Protocol(why) => Status::unknown_error(why),
+        })
     }
 }
 
@@ -72,16 +81,30 @@ impl Stream {
     }
 }
 
+/// Who upgrades by GET, as WebSockets do, needs what who upgrades by POST needs: a permission to read runs no commands.
+async fn may_create(request: &Request) -> Result<(), Status> {
+    if request.info.verb == Verb::Create {
+        return Ok(());
+    }
+    let info = RequestInfo { verb: Verb::Create, ..request.info.clone() };
+    match request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            Err(Status::forbidden(&GroupResource::new(info.group.clone(), info.resource.clone()), &info.name, reason))
+        }
+    }
+}
+
 /// The query for the kubelet, which has names of its own for the streams.
-fn parameters(what: Streamed, asked: &Query) -> String {
+fn parameters(what: Streamed, asked: &Query) -> Vec<(&'static str, String)> {
     if what == Streamed::PortForward {
         let ports: Vec<&str> = asked.all("ports").collect();
-        return query((!ports.is_empty()).then(|| ("port", ports.join(","))));
+        return if ports.is_empty() { Vec::new() } else { vec![("port", ports.join(","))] };
     }
     let streams = [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
     let streams = streams.into_iter().filter(|(flag, _)| asked.flag(flag)).map(|(_, name)| (name, "1".to_owned()));
     let commands = asked.all("command").filter(|_| what == Streamed::Exec).map(|part| ("command", part.to_owned()));
-    query(commands.chain(streams))
+    commands.chain(streams).collect()
 }
 
 #[cfg(test)]
@@ -90,14 +113,16 @@ mod tests {
 
     #[test]
     fn the_kubelet_hears_which_streams_there_are() {
-        let check = |what, asked: &str, expect: &str| assert_eq!(parameters(what, &Query::parse(asked)), expect);
+        let check = |what, asked: &str, expect: &str| {
+            assert_eq!(with_query("", parameters(what, &Query::parse(asked))), expect);
+        };
         check(
             Streamed::Exec,
             "command=ls&command=-l+x&stdin=true&stdout=true&stderr=false&container=c",
-            "command=ls&command=-l%20x&input=1&output=1",
+            "?command=ls&command=-l+x&input=1&output=1",
         );
-        check(Streamed::Attach, "stdout=1&tty=true&command=x", "output=1&tty=1");
-        check(Streamed::PortForward, "ports=80&ports=81", "port=80%2C81");
+        check(Streamed::Attach, "stdout=1&tty=true&command=x", "?output=1&tty=1");
+        check(Streamed::PortForward, "ports=80&ports=81", "?port=80%2C81");
         check(Streamed::PortForward, "", "");
     }
 }

@@ -22,8 +22,10 @@ pub(super) fn authority(host: &str, port: &str) -> String {
     if port.is_empty() { host } else { format!("{host}:{port}") }
 }
 
-/// Whether requests may be handed to an address: not to this machine, not to its links, not to everybody.
+/// Whether requests may be handed to an address: not to this machine, not to its links, not to everybody. An IPv4 address in
+/// the clothes of an IPv6 one is what it is.
 pub(super) fn is_proxyable(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
     let link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local() || ip == Ipv4Addr::BROADCAST,
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -34,10 +36,18 @@ pub(super) fn is_proxyable(ip: IpAddr) -> bool {
 /// What stays as it is in a query (RFC 3986, 2.3).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A query of these pairs.
-pub(super) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let pairs = pairs.into_iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(&value, UNRESERVED)));
-    pairs.collect::<Vec<_>>().join("&")
+/// A path with a query of these pairs, as Go's encoder writes it: sorted by key, and with nothing behind the path if there
+/// are none.
+pub(super) fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    pairs.sort_by_key(|(key, _)| *key); // a stable sort: values of one key stay in their order
+    let mut out = path.to_owned();
+    for (i, (key, value)) in pairs.iter().enumerate() {
+        let value = utf8_percent_encode(value, UNRESERVED).to_string().replace("%20", "+");
+        out.push_str(if i == 0 { "?" } else { "&" });
+        out.extend([*key, "=", &value]);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -63,15 +73,23 @@ mod tests {
         check("192.0.2.1", true);
         check("10.0.0.1", true);
         check("2001:db8::1", true);
+        check("::ffff:192.0.2.1", true);
         for ip in ["127.0.0.1", "0.0.0.0", "169.254.169.254", "255.255.255.255", "224.0.0.1", "::1", "fe80::1", "::"] {
             check(ip, false);
         }
+        for ip in ["127.0.0.1", "127.1.2.3", "0.0.0.0", "169.254.169.254", "255.255.255.255", "224.0.0.1"] {
+            check(&format!("::ffff:{ip}"), false);
+        }
+        check("::ffff:7f00:1", false);
     }
 
     #[test]
     fn urls_are_escaped() {
         assert_eq!(authority("2001:db8::1", "80"), "[2001:db8::1]:80");
         assert_eq!(authority("n", ""), "n");
-        assert_eq!(query([("command", "a b&c".to_owned()), ("tty", "1".to_owned())]), "command=a%20b%26c&tty=1");
+        let pairs =
+            [("tty", "1"), ("command", "b c&d%20"), ("command", "a")].map(|(key, value)| (key, value.to_owned()));
+        assert_eq!(with_query("/exec", pairs), "/exec?command=b+c%26d%2520&command=a&tty=1");
+        assert_eq!(with_query("/logs", []), "/logs");
     }
 }
