@@ -43,6 +43,7 @@ pub(crate) fn authentication(config: &Config, pki: &Pki, tokens: Arc<TokenAuthen
     Ok(Authentication {
         request_header: Some(request_header),
         client_certificates: Some(Arc::new(authorities(&pki.client_ca)?)),
+        certificates_name_uids: config.features.is_on("AllowParsingUserUIDFromCertAuth"),
         tokens,
         loopback_token: Str::default(),
         anonymous: config.authentication.anonymous,

@@ -215,6 +215,10 @@ pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
 fn client(spec: &Value, service: &ServiceRef, proxy: &Identity) -> Result<HttpsClient, String> {
     let insecure = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
     let bundle = STANDARD.decode(spec.str_at(&["caBundle"]).unwrap_or("")).map_err(|e| e.to_string())?;
-    let trust = if insecure { Trust::Anybody } else { Trust::Bundle(&bundle) };
+    let trust = match bundle.as_slice() {
+        _ if insecure => Trust::Anybody,
+        [] => Trust::System,
+        bundle => Trust::Bundle(bundle),
+    };
     outbound::client(trust, Some(service.server_name()), Some(proxy))
 }

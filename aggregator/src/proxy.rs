@@ -19,9 +19,11 @@ impl Endpoint for Backend {
         if self.state.load().is_err() {
             return Ok(unavailable());
         }
-        let (Ok((host, port)), Ok(client)) = (self.resolver.resolve(&self.service), &self.client) else {
-            return Ok(unavailable());
+        let client = match &self.client {
+            Ok(client) => client,
+            Err(why) => return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n"))),
         };
+        let Ok((host, port)) = self.resolver.resolve(&self.service) else { return Ok(unavailable()) };
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let uri: Uri = format!("https://{host}:{port}{path}").parse().map_err(Status::internal_error)?;

@@ -22,5 +22,6 @@ pub mod resource;
 pub mod serve;
 pub mod server;
 pub mod tasks;
+pub mod x509;
 
 pub use body::{Body, BodyError, Piece, PieceWriter};

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use generic_server::{
-    Body,
+    Body, outbound,
     serve::{
         BindOptions, CertificateFiles, ConnectionOptions, Lifecycle, Listener, Peer, ShutdownOptions, SniCertificate,
         Tls, TlsOptions, serve,
@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertificateParams, DnType, Issuer, KeyPair};
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -148,7 +148,12 @@ impl Client {
             .expect("versions")
             .with_root_certificates(roots);
         let mut config = match self.identity {
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key).expect("an identity"),
+            Some((chain, key)) => {
+                // Not checked, so that a certificate of any version can be shown.
+                let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).expect("a key");
+                let key = rustls::sign::CertifiedKey::new(chain, key);
+                builder.with_client_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(key)))
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![self.alpn.to_vec()];
@@ -203,6 +208,56 @@ async fn a_client_certificate_of_a_stranger_reaches_authentication() {
         let response = http2(stream).await.send_request(get("/")).await.expect("a response");
         assert_eq!(text(response).await, "h2 127.0.0.1 1 /");
     }
+}
+
+#[tokio::test]
+async fn certificates_of_version_1_are_shown_by_both_sides() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/x509/testdata");
+    let authority = Authority::new("ca");
+    let read = |name: &str| std::fs::read(data.join(name)).expect("a file");
+    let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    for versions in [&ONLY_TLS12, &ONLY_TLS13] {
+        let chain = vec![CertificateDer::from_pem_slice(&read("v1.crt")).expect("PEM")];
+        let key = PrivateKeyDer::from_pem_slice(&read("v1.key")).expect("PEM");
+        let client = Client { identity: Some((chain, key)), versions, ..Client::default() };
+        let stream = client.connect(&server, &authority.certificate).await.expect("connects");
+        let response = http2(stream).await.send_request(get("/")).await.expect("a response");
+        assert_eq!(text(response).await, "h2 127.0.0.1 1 /");
+    }
+    let files = CertificateFiles { certificate: data.join("v1-server.crt"), key: data.join("v1-server.key") };
+    let options = TlsOptions { default: files, ..authority.options() };
+    let server = start(options.clone(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let client = outbound::plain_client().expect("a client");
+    let request = Request::get(format!("https://{}/", server.address)).body(Body::empty()).expect("a request");
+    assert_eq!(client.request(request).await.expect("a response").status(), StatusCode::OK);
+    let other = CertificateFiles { key: data.join("v1.key"), ..options.default.clone() };
+    let why = Tls::load(TlsOptions { default: other, ..options }).expect_err("the key is another one's").to_string();
+    assert!(why.ends_with("v1.key: private key does not match public key"), "{why}");
+}
+
+#[tokio::test]
+async fn a_self_signed_authority_that_shows_itself_is_its_own_bundle() {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).expect("names");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.self_signed(&key).expect("a certificate");
+    let authority = Authority::new("ca");
+    let files = CertificateFiles { certificate: authority.path("own.crt"), key: authority.path("own.key") };
+    std::fs::write(&files.certificate, certificate.pem()).expect("written");
+    std::fs::write(&files.key, key.serialize_pem()).expect("written");
+    let options = TlsOptions { default: files, ..authority.options() };
+    let server = start(options, ConnectionOptions::default(), ShutdownOptions::default(), describe);
+    let get = async |bundle: &str, name: &str| {
+        let trust = outbound::Trust::Bundle(bundle.as_bytes());
+        let client = outbound::client(trust, Some(name.to_owned()), None).expect("a client");
+        let request = Request::get(format!("https://{}/", server.address)).body(Body::empty()).expect("a request");
+        client.request(request).await.map(|response| response.status().as_u16()).map_err(|e| outbound::root_cause(&e))
+    };
+    assert_eq!(get(&certificate.pem(), "localhost").await, Ok(200));
+    assert_eq!(get(&certificate.pem(), "127.0.0.1").await, Ok(200));
+    assert!(get(&certificate.pem(), "elsewhere").await.is_err());
+    let other = std::fs::read_to_string(authority.path("ca.crt")).expect("a file");
+    assert!(get(&other, "localhost").await.is_err());
 }
 
 #[tokio::test]

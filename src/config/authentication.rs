@@ -74,6 +74,10 @@ impl Authentication {
             // It may restrict what is allowed without it.
             findings.error("--authentication-config is not read by this server yet");
         }
+        if !flags.text("service-account-signing-endpoint").is_empty() {
+            // Tokens would be signed by another key than the one that was asked for.
+            findings.error("--service-account-signing-endpoint is not followed by this server yet");
+        }
         Self {
             anonymous,
             client_ca: findings.file(flags, "client-ca-file"),

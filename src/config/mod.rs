@@ -70,7 +70,8 @@ pub struct Config {
 }
 
 /// Files of flags that have no effect yet: they must be there all the same.
-const UNREAD_FILES: [&str; 6] = [
+const UNREAD_FILES: [&str; 7] = [
+    "allow-metric-labels-manifest",
     "audit-policy-file",
     "audit-webhook-config-file",
     "authentication-token-webhook-config-file",

@@ -214,6 +214,10 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
     for flag in ["authorization-config", "authentication-config", "egress-selector-config-file"] {
         check(&[&format!("--{flag}=/dev/null")], &format!("--{flag} is not read by this server yet"));
     }
+    check(
+        &["--service-account-signing-endpoint=/run/signer"],
+        "--service-account-signing-endpoint is not followed by this server yet",
+    );
     check(&["--audit-policy-file=/no/such"], "--audit-policy-file: /no/such: No such file or directory");
     for flag in ["enable-admission-plugins", "admission-control"] {
         let expect = "[admission plugin \"EventRateLimit\" is not built into this server yet, admission plugin \

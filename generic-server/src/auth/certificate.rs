@@ -1,86 +1,76 @@
 //! Identity from client certificates, and from a front proxy's headers behind one.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
 use machinery::Str;
-use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime, pem::PemObject};
-use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
-use x509_parser::prelude::{FromDer, X509Certificate};
+use rustls_pki_types::CertificateDer;
 
 use super::User;
+use crate::x509::{Certificate, Purpose, Roots};
 
 /// A bundle of certificate authorities that client certificates are judged by. Replaced as a whole when its file changes.
 pub struct ClientCertificates {
-    anchors: ArcSwap<Vec<TrustAnchor<'static>>>,
+    roots: ArcSwap<Roots>,
 }
+
+/// The key of the extra fact that says by which credential a user came.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 impl ClientCertificates {
     /// From PEM text with one or more certificates.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
-        Ok(ClientCertificates { anchors: ArcSwap::from_pointee(anchors(pem)?) })
+        Ok(ClientCertificates { roots: ArcSwap::from_pointee(Roots::from_pem(pem)?) })
     }
 
     /// Takes another bundle from now on.
     pub fn replace(&self, pem: &[u8]) -> Result<(), String> {
-        self.anchors.store(Arc::new(anchors(pem)?));
+        self.roots.store(Arc::new(Roots::from_pem(pem)?));
         Ok(())
     }
 
-    /// Checks that the chain leads to one of the authorities, is in its time, and is meant for clients. `chain` starts
-    /// with the client's own certificate.
-    pub fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), String> {
+    /// Checks that the chain leads to one of the authorities, is in its time, and is meant for clients; answers the client's
+    /// own certificate, with which `chain` starts.
+    fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<Certificate, String> {
+        let parse = |der: &CertificateDer<'_>| Certificate::parse(der).map_err(|error| error.to_string());
         let [leaf, intermediates @ ..] = chain else { return Err("no certificate".into()) };
-        let leaf = EndEntityCert::try_from(leaf).map_err(|e| e.to_string())?;
-        leaf.verify_for_usage(
-            webpki::ALL_VERIFICATION_ALGS,
-            &self.anchors.load(),
-            intermediates,
-            UnixTime::now(),
-            KeyUsage::client_auth(),
-            None,
-            None,
-        )
-        .map(|_| ())
-        .map_err(|e| e.to_string())
+        let leaf = parse(leaf)?;
+        let intermediates = intermediates.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
+        let roots = self.roots.load();
+        roots.verify(&leaf, &intermediates, Purpose::Client, now).map_err(|error| error.to_string())?;
+        Ok(leaf)
     }
 
-    /// The user that a certificate names: CN is the name, each O a group.
-    pub fn authenticate(&self, chain: &[CertificateDer<'_>]) -> Result<User, String> {
-        self.verify(chain)?;
-        let subject = subject(&chain[0])?;
+    /// The user that a certificate names: CN is the name, each O a group, and the attribute for it the UID if `reads_uid`.
+    /// None if it names nobody.
+    pub fn authenticate(&self, chain: &[CertificateDer<'_>], reads_uid: bool) -> Result<Option<User>, String> {
+        let leaf = self.verify(chain)?;
+        let subject = leaf.subject();
         if subject.common_name.is_empty() {
-            return Err("the certificate has no common name".into());
+            return Ok(None);
         }
-        let user = User { name: subject.common_name, groups: subject.organizations, ..User::default() };
-        Ok(user.authenticated())
+        let uid = match subject.uids.as_slice() {
+            _ if !reads_uid => "",
+            [] => "",
+            [uid] if uid.is_empty() => return Err("UID cannot be an empty string".into()),
+            [uid] => uid,
+            several => return Err(format!("expected 1 UID, but found multiple: {several:?}")),
+        };
+        let print: String = digest(&SHA256, &chain[0]).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let user = User {
+            name: subject.common_name.as_str().into(),
+            uid: uid.into(),
+            groups: subject.organizations.iter().map(|group| group.as_str().into()).collect(),
+            extra: vec![(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}").into()])],
+        };
+        Ok(Some(user.authenticated()))
     }
-}
-
-fn anchors(pem: &[u8]) -> Result<Vec<TrustAnchor<'static>>, String> {
-    let anchors = CertificateDer::pem_slice_iter(pem)
-        .map(|der| {
-            let der = der.map_err(|e| e.to_string())?;
-            Ok(anchor_from_trusted_cert(&der).map_err(|e| e.to_string())?.to_owned())
-        })
-        .collect::<Result<Vec<_>, String>>()?;
-    if anchors.is_empty() { Err("no certificate in the file".into()) } else { Ok(anchors) }
-}
-
-struct Subject {
-    common_name: Str,
-    organizations: Vec<Str>,
-}
-
-fn subject(der: &CertificateDer<'_>) -> Result<Subject, String> {
-    let (_, certificate) = X509Certificate::from_der(der).map_err(|e| e.to_string())?;
-    let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| attribute.as_str().map(Str::from).ok();
-    let subject = certificate.subject();
-    Ok(Subject {
-        common_name: subject.iter_common_name().filter_map(text).last().unwrap_or_default(),
-        organizations: subject.iter_organization().filter_map(text).collect(),
-    })
 }
 
 /// `--requestheader-*`: which headers a front proxy (an aggregator before this server) names the user in.
@@ -119,10 +109,10 @@ impl RequestHeader {
         if chain.is_empty() {
             return Ok(None);
         }
-        self.authorities.verify(chain)?;
-        let proxy = subject(&chain[0])?.common_name;
-        if !self.options.allowed_names.is_empty() && !self.options.allowed_names.contains(&proxy) {
-            return Err(format!("the proxy's name {proxy:?} is not allowed"));
+        let leaf = self.authorities.verify(chain)?;
+        let proxy = &leaf.subject().common_name;
+        if !self.options.allowed_names.is_empty() && !self.options.allowed_names.iter().any(|name| name == proxy) {
+            return Err(format!("x509: subject with cn={proxy} is not in the allowed list"));
         }
         let user = User {
             name,
@@ -218,15 +208,45 @@ mod tests {
         let (ca, pem) = authority();
         let authenticator = ClientCertificates::from_pem(&pem).expect("a bundle");
         let jane = client(&ca, rcgen::ExtendedKeyUsagePurpose::ClientAuth);
-        let user = authenticator.authenticate(std::slice::from_ref(&jane)).expect("known");
+        let user = authenticator.authenticate(std::slice::from_ref(&jane), true).expect("known").expect("named");
         assert_eq!(user.name, "jane");
         assert_eq!(user.groups, ["dev", "system:authenticated"]);
+        let [(key, values)] = user.extra.as_slice() else { panic!("{:?}", user.extra) };
+        let id = values[0].strip_prefix("X509SHA256=").expect("a fingerprint");
+        assert_eq!((key.as_str(), values.len(), id.len()), ("authentication.kubernetes.io/credential-id", 1, 64));
+        assert!(id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')), "{id}");
 
         let server = client(&ca, rcgen::ExtendedKeyUsagePurpose::ServerAuth);
-        assert!(authenticator.authenticate(&[server]).is_err(), "a serving certificate is no client's");
+        assert!(authenticator.authenticate(&[server], true).is_err(), "a serving certificate is no client's");
         let (_, other) = authority();
         let stranger = ClientCertificates::from_pem(&other).expect("a bundle");
-        assert!(stranger.authenticate(&[jane]).is_err(), "of another authority");
+        assert!(stranger.authenticate(&[jane], true).is_err(), "of another authority");
+    }
+
+    #[test]
+    fn a_certificate_names_one_uid_or_none() {
+        let (ca, pem) = authority();
+        let authenticator = ClientCertificates::from_pem(&pem).expect("a bundle");
+        let check = |name: &str, uid: Option<&str>, reads: bool, expect: Result<Option<&str>, &str>| {
+            let mut params = rcgen::CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            if !name.is_empty() {
+                params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            }
+            if let Some(uid) = uid {
+                let kind = rcgen::DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+                params.distinguished_name.push(kind, uid);
+            }
+            let key = rcgen::KeyPair::generate().expect("a key");
+            let certificate = params.signed_by(&key, &ca).expect("a certificate").der().clone();
+            let found = authenticator.authenticate(&[certificate], reads).map(|user| user.map(|user| user.uid));
+            assert_eq!(found, expect.map(|uid| uid.map(Str::from)).map_err(str::to_owned), "{name} {uid:?}");
+        };
+        check("jane", Some("1001"), true, Ok(Some("1001")));
+        check("jane", Some("1001"), false, Ok(Some("")));
+        check("jane", None, true, Ok(Some("")));
+        check("jane", Some(""), true, Err("UID cannot be an empty string"));
+        check("", Some("1001"), true, Ok(None));
     }
 
     #[test]
@@ -285,9 +305,11 @@ mod tests {
                 headers.append(name, http::HeaderValue::from_static("w"));
             }
             RequestHeader::clear(options, &mut headers);
-            assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), expect);
+            let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+            left.sort_unstable();
+            assert_eq!(left, expect);
         };
-        check(Some(&options), &["accept", "x-remote-other", "x-mor"]);
-        check(None, &["accept", "x-remote-other", "x-user", "x-other-group", "x-more-scopes", "x-mor"]);
+        check(Some(&options), &["accept", "x-mor", "x-remote-other"]);
+        check(None, &["accept", "x-mor", "x-more-scopes", "x-other-group", "x-remote-other", "x-user"]);
     }
 }

@@ -11,12 +11,16 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    sign::SingleCertAndKey,
 };
 
-use crate::body::Body;
+use crate::{
+    body::Body,
+    x509::{self, Roots, ServerVerifier},
+};
 
 /// A client of one server. It keeps connections open between requests.
 pub type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
@@ -67,27 +71,22 @@ fn build(
     identity: Option<&Identity>,
     plain: bool,
 ) -> Result<HttpsClient, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
+    let provider = Arc::new(provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
-    let builder = match trust {
-        Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnybody)),
-        Trust::System => builder.with_root_certificates(SYSTEM.clone()),
-        Trust::Bundle(pem) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(pem) {
-                roots.add(certificate.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
-            }
-            builder.with_root_certificates(roots)
-        }
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anybody => Arc::new(TrustAnybody),
+        Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
+        Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
     };
-    let chain = identity.map(|own| CertificateDer::pem_slice_iter(&own.certificate).collect::<Result<Vec<_>, _>>());
-    let key = identity.map(|own| PrivateKeyDer::from_pem_slice(&own.key));
-    let config = match (chain, key) {
-        (Some(Ok(chain)), Some(Ok(key))) if !chain.is_empty() => {
-            builder.with_client_auth_cert(chain, key).map_err(|e| e.to_string())?
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let config = match identity.filter(|own| !own.certificate.is_empty()) {
+        Some(own) => {
+            let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|(_, why)| why)?;
+            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
         }
-        _ => builder.with_no_client_auth(),
+        None => builder.with_no_client_auth(),
     };
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -109,11 +108,8 @@ fn build(
 }
 
 /// The authorities that the machine believes; read when they are first needed.
-static SYSTEM: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    Arc::new(roots)
-});
+static SYSTEM: LazyLock<Arc<Roots>> =
+    LazyLock::new(|| Arc::new(Roots::from_der(&rustls_native_certs::load_native_certs().certs)));
 
 /// Any certificate will do, as long as the server holds its key.
 #[derive(Debug)]
@@ -137,7 +133,7 @@ impl ServerCertVerifier for TrustAnybody {
         cert: &CertificateDer<'_>,
         dss: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
+        x509::verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -146,7 +142,7 @@ impl ServerCertVerifier for TrustAnybody {
         cert: &CertificateDer<'_>,
         dss: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
+        x509::verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {

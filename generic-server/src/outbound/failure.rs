@@ -53,6 +53,7 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
 fn certificate(error: &rustls::Error, host: &str) -> String {
     use rustls::CertificateError as Bad;
     let why = match error {
+        rustls::Error::InvalidCertificate(Bad::Other(why)) => why.to_string(),
         rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
             "x509: certificate signed by unknown authority".to_owned()
         }

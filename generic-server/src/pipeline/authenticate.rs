@@ -18,6 +18,8 @@ pub struct Authentication {
     pub request_header: Option<RequestHeader>,
     /// Client certificates.
     pub client_certificates: Option<Arc<ClientCertificates>>,
+    /// Whether they may name a UID (the gate AllowParsingUserUIDFromCertAuth).
+    pub certificates_name_uids: bool,
     /// Bearer tokens.
     pub tokens: Arc<TokenAuthenticators>,
     /// The server's own token, for its own clients.
@@ -62,8 +64,9 @@ impl Authentication {
             }
         }
         if let (Some(authorities), false) = (&self.client_certificates, chain.is_empty()) {
-            match authorities.authenticate(chain) {
-                Ok(user) => return Ok(Some(Arc::new(user))),
+            match authorities.authenticate(chain, self.certificates_name_uids) {
+                Ok(Some(user)) => return Ok(Some(Arc::new(user))),
+                Ok(None) => {}
                 Err(why) => objection = Some(why),
             }
         }

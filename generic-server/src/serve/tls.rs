@@ -21,8 +21,10 @@ use rustls::{
     },
     sign::CertifiedKey,
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use tokio_util::sync::CancellationToken;
+
+use crate::x509::{self, Certificate};
 
 /// How often the files are looked at. A replaced certificate is shown to new connections within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -252,48 +254,29 @@ fn certified_key(
     files: &[(PathBuf, Vec<u8>)],
     provider: &CryptoProvider,
 ) -> Result<Arc<CertifiedKey>, TlsError> {
-    let invalid = |path: &Path, message: String| TlsError::Invalid { path: path.to_path_buf(), message };
-    let chain = certificates(&pair.certificate, content(files, &pair.certificate))?;
-    let key = PrivateKeyDer::from_pem_slice(content(files, &pair.key))
-        .map_err(|error| invalid(&pair.key, format!("no private key: {error}")))?;
-    CertifiedKey::from_der(chain, key, provider).map(Arc::new).map_err(|error| {
-        invalid(&pair.key, format!("the key does not go with {}: {error}", pair.certificate.display()))
+    let (certificate, key) = (content(files, &pair.certificate), content(files, &pair.key));
+    x509::certified_key(certificate, key, provider).map_err(|(is_the_keys, message)| {
+        let path = if is_the_keys { &pair.key } else { &pair.certificate };
+        TlsError::Invalid { path: path.clone(), message }
     })
 }
 
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let invalid = |message: String| TlsError::Invalid { path: path.to_path_buf(), message };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match chain {
-        Ok(chain) if chain.is_empty() => Err(invalid("no certificate in it".to_owned())),
-        Ok(chain) => Ok(chain),
-        Err(error) => Err(invalid(error.to_string())),
-    }
-}
-
+/// The subjects of the certificates in a file.
 fn subjects(path: &Path, pem: &[u8]) -> Result<Vec<DistinguishedName>, TlsError> {
-    let subject = |certificate: &CertificateDer<'_>| match x509_parser::parse_x509_certificate(certificate) {
-        Ok((_, parsed)) => Ok(DistinguishedName::from(parsed.subject().as_raw().to_vec())),
-        Err(error) => Err(TlsError::Invalid { path: path.to_path_buf(), message: error.to_string() }),
-    };
-    certificates(path, pem)?.iter().map(subject).collect()
+    let invalid = |message: String| TlsError::Invalid { path: path.to_path_buf(), message };
+    let mut subjects = Vec::new();
+    for der in CertificateDer::pem_slice_iter(pem) {
+        let certificate = Certificate::parse(&der.map_err(|error| invalid(error.to_string()))?);
+        let certificate = certificate.map_err(|error| invalid(error.to_string()))?;
+        subjects.push(DistinguishedName::from(certificate.raw_subject().to_vec()));
+    }
+    if subjects.is_empty() { Err(invalid("no certificate in it".to_owned())) } else { Ok(subjects) }
 }
 
 /// The names in a certificate: its DNS names, else its common name.
 fn own_names(key: &CertifiedKey) -> Vec<String> {
-    let Some(Ok((_, certificate))) = key.cert.first().map(|der| x509_parser::parse_x509_certificate(der)) else {
-        return Vec::new();
-    };
-    let mut names = Vec::new();
-    if let Ok(Some(alternatives)) = certificate.subject_alternative_name() {
-        for name in &alternatives.value.general_names {
-            if let x509_parser::extensions::GeneralName::DNSName(name) = name {
-                names.push((*name).to_owned());
-            }
-        }
-    }
-    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
-    if names.is_empty() { common.map(str::to_owned).collect() } else { names }
+    let own = key.cert.first().and_then(|der| Certificate::parse(der).ok());
+    own.map(|certificate| certificate.server_names()).unwrap_or_default()
 }
 
 /// Chooses the certificate by the name that the client asks for.
@@ -345,7 +328,7 @@ impl ClientCertVerifier for AskOnly {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.algorithms)
+        x509::verify_tls12_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -354,7 +337,7 @@ impl ClientCertVerifier for AskOnly {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        x509::verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

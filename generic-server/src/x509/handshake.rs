@@ -1,0 +1,128 @@
+//! What rustls needs to judge certificates as this module does: whose signature a handshake carries, who a server is, and
+//! certificates of our own, whatever their version.
+
+use std::sync::Arc;
+
+use rustls::{
+    CertificateError, DigitallySignedStruct, Error, OtherError, PeerMisbehaved, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key},
+    sign::CertifiedKey,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
+use webpki::RawPublicKeyEntity;
+
+use super::{Certificate, Purpose, Roots, X509Error};
+
+/// Believes servers whose certificates lead to these roots, for their names.
+#[derive(Debug)]
+pub struct ServerVerifier {
+    roots: Arc<Roots>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerVerifier {
+    /// With the signatures that a provider knows.
+    pub fn new(roots: Arc<Roots>, provider: &CryptoProvider) -> Self {
+        ServerVerifier { roots, algorithms: provider.signature_verification_algorithms }
+    }
+}
+
+fn bad(why: X509Error) -> Error {
+    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let leaf = Certificate::parse(end_entity).map_err(bad)?;
+        let others =
+            intermediates.iter().map(|der| Certificate::parse(der)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        self.roots.verify(&leaf, &others, Purpose::Server(&server_name.to_str()), now).map_err(bad)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// The key of a certificate, of any version.
+fn key_of(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'static>, Error> {
+    Ok(SubjectPublicKeyInfoDer::from(Certificate::parse(certificate).map_err(bad)?.raw_key))
+}
+
+/// Checks that whoever shows a certificate holds its key, by a handshake of TLS 1.3.
+///
+/// # Errors
+/// The signature is not by that key.
+pub fn verify_tls13_signature(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    verify_tls13_signature_with_raw_key(message, &key_of(certificate)?, signature, algorithms)
+}
+
+/// The same, by a handshake of TLS 1.2, whose schemes do not name the curve.
+///
+/// # Errors
+/// The signature is not by that key.
+pub fn verify_tls12_signature(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    let known = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signature.scheme);
+    let (_, possible) = known.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
+    let key = key_of(certificate)?;
+    let key = RawPublicKeyEntity::try_from(&key).map_err(|_| CertificateError::BadEncoding)?;
+    let is_good =
+        possible.iter().any(|algorithm| key.verify_signature(*algorithm, message, signature.signature()).is_ok());
+    if is_good { Ok(HandshakeSignatureValid::assertion()) } else { Err(CertificateError::BadSignature.into()) }
+}
+
+/// A certificate chain and its key, from PEM, checked that they go together.
+///
+/// # Errors
+/// What is wrong, and whether it is the key's file that holds it.
+pub fn certified_key(chain: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, (bool, String)> {
+    let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| (false, error.to_string()))?;
+    let leaf = chain.first().ok_or_else(|| (false, "no certificate in it".to_owned()))?;
+    let leaf = Certificate::parse(leaf).map_err(|error| (false, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| (true, format!("no private key: {error}")))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|error| (true, error.to_string()))?;
+    // Keys that do not say what their public half is are found out by the first handshake.
+    if key.public_key().is_some_and(|public| *public != *leaf.raw_key) {
+        return Err((true, "private key does not match public key".to_owned()));
+    }
+    Ok(Arc::new(CertifiedKey::new(chain, key)))
+}

@@ -1,0 +1,39 @@
+//! X.509 certificates, judged as Go's crypto/x509 judges them: clusters are full of certificates that other verifiers refuse
+//! (of version 1, self-signed ones that are authorities, authorities that show themselves).
+//!
+//! [`Certificate`] is a parsed certificate, [`Roots`] are those that are believed, and [`Roots::verify`] finds a chain from one
+//! to the other. `handshake` gives rustls what it needs of this, on both sides.
+
+mod certificate;
+mod chain;
+mod constraints;
+mod handshake;
+mod names;
+mod signature;
+
+use std::fmt;
+
+pub use certificate::Certificate;
+pub use chain::{Purpose, Roots};
+pub use handshake::{ServerVerifier, certified_key, verify_tls12_signature, verify_tls13_signature};
+
+/// Why a certificate is not good, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct X509Error(String);
+
+impl X509Error {
+    fn new(why: impl fmt::Display) -> Self {
+        X509Error(format!("x509: {why}"))
+    }
+}
+
+impl fmt::Display for X509Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for X509Error {}
+
+#[cfg(test)]
+mod tests;
