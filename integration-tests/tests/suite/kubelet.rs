@@ -159,5 +159,5 @@ fn who_may_only_read_runs_no_commands() {
     let lax = with_node(lax, &own_address(), port);
     allow(&lax, "get");
     assert_eq!(["GET", "POST"].map(|method| upgrade(&lax, method).status), [101, 403]);
-    assert!(!lax.log().contains("no effect"), "{}", lax.log());
+    assert!(!lax.log().contains("feature-gates"), "a gate that works is no reason for a warning: {}", lax.log());
 }
