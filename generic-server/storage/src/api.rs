@@ -156,8 +156,8 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
-    /// Asks for a [`Sink::progress`] on every watch soon (etcd's RequestProgress).
-    async fn request_progress(&self) -> Result<(), Error>;
+    /// Asks for a [`Sink::progress`] soon on the watches of this prefix (etcd's RequestProgress).
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error>;
 
     /// Whether a key is stored in a form that its next write would change though its value stays (an old encryption key):
     /// then an update that changes nothing must be written all the same.

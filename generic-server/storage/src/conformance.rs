@@ -447,7 +447,7 @@ async fn progress(store: &dyn Store) {
     let last = create(store, "/b/x", "1").await;
     timeout(PATIENCE, async {
         while recorder.seen().progress < last {
-            store.request_progress().await.expect("progress can be asked for");
+            store.request_progress("/a/").await.expect("progress can be asked for");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })

@@ -249,7 +249,7 @@ impl Store for Memory {
         Some(self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).revision)
     }
 
-    async fn request_progress(&self) -> Result<(), Error> {
+    async fn request_progress(&self, _prefix: &str) -> Result<(), Error> {
         let mut state = self.state()?;
         let revision = state.revision;
         state.watchers.progress(revision);

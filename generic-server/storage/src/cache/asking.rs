@@ -41,13 +41,13 @@ impl Asking {
     }
 
     /// Asks for progress, unless somebody just has.
-    pub(super) async fn progress(&self, store: &dyn Store) {
+    pub(super) async fn progress(&self, store: &dyn Store, prefix: &str) {
         let mut last = self.progress.lock().await;
         if let Some(asked) = *last {
             tokio::time::sleep_until(asked + PROGRESS_PAUSE).await;
         }
         *last = Some(Instant::now());
-        if let Err(error) = store.request_progress().await {
+        if let Err(error) = store.request_progress(prefix).await {
             // The reads that wait have their deadline; they report where the cache is.
             tracing::debug!(%error, "the store refused to tell its progress");
         }

@@ -48,7 +48,13 @@ async fn keep(store: Arc<dyn Store>, shared: Arc<Shared>) {
         if let Error::Compacted { .. } = error {
             listed = false;
         }
-        tracing::warn!(prefix = shared.prefix, %error, "the watch cache lost its feed and starts it again");
+        match error {
+            // The store says so itself, once for all caches.
+            Error::Unavailable(_) | Error::Timeout(_) => {
+                tracing::debug!(prefix = shared.prefix, %error, "the watch cache has no feed and tries again");
+            }
+            _ => tracing::warn!(prefix = shared.prefix, %error, "the watch cache lost its feed and starts it again"),
+        }
         if begun.elapsed() > FINE_AFTER {
             pause = SHORTEST_PAUSE;
         }

@@ -14,12 +14,12 @@ use super::{
     asking::Asking,
     forms::FormId,
     keeper::{self, list},
-    object::{Decode, Object},
+    object::{Decode, Entry, Object},
     snapshot::{Snapshot, Tree},
     sync::Mutex,
     writer::{Phase, Shared},
 };
-use crate::{Error, Revision, Store};
+use crate::{Error, KeyValue, Revision, Store};
 
 /// Past snapshots kept for lists that continue.
 const PAST_SNAPSHOTS: usize = 32;
@@ -138,8 +138,7 @@ impl Cache {
 
     /// The latest snapshot, without any promise (empty before the cache is ready).
     pub fn latest(&self) -> Snapshot {
-        let delivered = self.delivered();
-        self.known(delivered)
+        self.peek_all().0
     }
 
     /// Up to which revision the cache is complete.
@@ -171,6 +170,49 @@ impl Cache {
         self.read_slowly(at).await
     }
 
+    /// The entry of one key; see [`ReadAt`]. Where the cache may be behind, the latest is what the store answers: nobody waits
+    /// until the cache has caught up.
+    pub async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, CacheError> {
+        if at != ReadAt::Latest || self.delivered().is_some() {
+            return Ok(self.read(at).await?.get(key).cloned());
+        }
+        let latest = async {
+            if self.is_live() && self.revision() >= self.asking.revision(&*self.store).await? {
+                return Ok(self.latest().get(key).cloned());
+            }
+            let (found, _) = self.store.get(key).await?;
+            Ok(found.map(|kv| self.entry_of(kv)))
+        };
+        if self.phase() == Phase::Stopped {
+            return Err(CacheError::Stopped);
+        }
+        match tokio::time::timeout(self.shared.options.patience, latest).await {
+            Ok(entry) => entry.map_err(CacheError::Store),
+            Err(_) => Err(CacheError::Store(Error::Timeout(format!("reading {key}")))),
+        }
+    }
+
+    /// The latest snapshot, and whether the store certainly has nothing else: a remote one may.
+    pub fn peek_all(&self) -> (Snapshot, bool) {
+        let delivered = self.delivered();
+        (self.known(delivered), delivered.is_some())
+    }
+
+    /// The entry of one key as the cache has it, and whether the store certainly has no other.
+    pub fn peek(&self, key: &str) -> (Option<Entry>, bool) {
+        let (snapshot, is_latest) = self.peek_all();
+        (snapshot.get(key).cloned(), is_latest)
+    }
+
+    /// The entry of a key as the store has answered it: the cache's own if it is the same.
+    pub fn entry_of(&self, kv: KeyValue) -> Entry {
+        let latest = self.shared.latest();
+        match latest.get(&kv.key) {
+            Some(known) if known.revision() == kv.mod_revision => known.clone(),
+            _ => self.shared.entry_of(kv),
+        }
+    }
+
     async fn read_slowly(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
         let deadline = Instant::now() + self.shared.options.patience;
         match tokio::time::timeout_at(deadline, self.ready()).await {
@@ -192,7 +234,11 @@ impl Cache {
                     Ok(revision) => revision.map_err(CacheError::Store)?,
                     Err(_) => return Err(CacheError::Store(Error::Timeout("reading the current revision".into()))),
                 };
-                self.wait_for(revision, deadline).await
+                match self.wait_for(revision, deadline).await {
+                    // The feed is late: the store itself has what the cache has not.
+                    Err(CacheError::TooLarge { .. }) => self.read_from_store(None).await,
+                    done => done,
+                }
             }
         }
     }
@@ -213,7 +259,7 @@ impl Cache {
                 return Err(CacheError::TooLarge { asked: revision, current: self.revision() });
             }
             if self.store.delivered_revision().is_none() {
-                let asking = self.asking.progress(&*self.store);
+                let asking = self.asking.progress(&*self.store, self.prefix());
                 // Without an answer the deadline decides.
                 let _ = tokio::time::timeout_at(deadline, asking).await;
             }
@@ -257,20 +303,21 @@ impl Cache {
                     false => undo(),
                 }
             }
-            None => self.read_from_store(revision).await?,
+            None => self.read_from_store(Some(revision)).await?,
         };
         self.remember(snapshot.clone());
         Ok(snapshot)
     }
 
-    async fn read_from_store(&self, revision: Revision) -> Result<Snapshot, CacheError> {
+    /// The state at a revision, or as it is now, as the store has it.
+    async fn read_from_store(&self, at: Option<Revision>) -> Result<Snapshot, CacheError> {
         let _turn = self.past_reads.acquire().await.map_err(|_| CacheError::Stopped)?;
-        if let Some(past) = self.past(revision) {
+        if let Some(past) = at.and_then(|revision| self.past(revision)) {
             return Ok(past);
         }
         self.shared.counters.store_reads.add(1);
-        list(&*self.store, &self.shared, Some(revision)).await.map_err(|error| match error {
-            Error::Compacted { oldest } => CacheError::Expired { asked: revision, oldest },
+        list(&*self.store, &self.shared, at).await.map_err(|error| match error {
+            Error::Compacted { oldest } => CacheError::Expired { asked: at.unwrap_or(0), oldest },
             Error::FutureRevision { asked, current } => CacheError::TooLarge { asked, current },
             error => CacheError::Store(error),
         })

@@ -364,7 +364,7 @@ impl Store for Embedded {
         Some(self.shared.delivered())
     }
 
-    async fn request_progress(&self) -> Result<(), Error> {
+    async fn request_progress(&self, _prefix: &str) -> Result<(), Error> {
         self.shared.queue.push_now(Request::Progress)
     }
 

@@ -123,8 +123,8 @@ impl Store for Encrypted {
         self.store.delivered_revision()
     }
 
-    async fn request_progress(&self) -> Result<(), Error> {
-        self.store.request_progress().await
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
+        self.store.request_progress(prefix).await
     }
 
     async fn is_stale(&self, key: &str) -> Result<bool, Error> {

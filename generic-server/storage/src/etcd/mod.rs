@@ -5,6 +5,7 @@
 mod compactor;
 mod convert;
 mod lease;
+mod reach;
 mod watch;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -15,13 +16,14 @@ use etcd_client::{
     Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, KvClient, PutOptions, TlsOptions,
     Txn, TxnOp, TxnOpResponse,
 };
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     convert::{Failure, failure, key_value, prefix_end, revision_of},
     lease::Leases,
-    watch::Progress,
+    reach::Reach,
+    watch::{Progress, Prompts},
 };
 use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
 
@@ -79,8 +81,9 @@ struct Shared {
     kv: KvClient,
     options: EtcdOptions,
     leases: Leases,
-    /// Asks every watch for its progress.
-    progress: Arc<Notify>,
+    reach: Reach,
+    /// Who asks watches for their progress.
+    progress: Prompts,
     /// How servers tell progress when asked.
     told: Progress,
     closed: CancellationToken,
@@ -97,7 +100,8 @@ impl Etcd {
             kv: client.kv_client().max_decoding_message_size(MOST_BYTES),
             client,
             leases: Leases::default(),
-            progress: Arc::default(),
+            reach: Reach::default(),
+            progress: Prompts::default(),
             told,
             closed: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -146,7 +150,8 @@ impl Shared {
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        let end = Instant::now() + self.options.timeout;
+        let begun = Instant::now();
+        let end = begun + self.options.timeout;
         loop {
             let tried = tokio::select! {
                 biased;
@@ -154,12 +159,20 @@ impl Shared {
                 tried = tokio::time::timeout_at(end, act()) => tried,
             };
             let failed = match tried {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) => failure(&error),
-                Err(_) => {
-                    return Err(Error::Timeout(format!("etcd did not answer in {:?}", self.options.timeout)).into());
+                Ok(Ok(answer)) => {
+                    if let Some(after) = self.reach.answered(Instant::now()) {
+                        tracing::info!(endpoints = self.options.servers.join(","), ?after, "etcd answers again");
+                    }
+                    return Ok(answer);
                 }
+                Ok(Err(error)) => failure(&error),
+                Err(_) => Error::Timeout(format!("etcd did not answer in {:?}", self.options.timeout)).into(),
             };
+            if let Some(error) = &failed.error
+                && self.reach.failed(error, begun, Instant::now())
+            {
+                tracing::warn!(endpoints = self.options.servers.join(","), %error, "etcd cannot be reached");
+            }
             let retry = failed.unsent || (again && matches!(failed.error, Some(Error::Unavailable(_))));
             if !retry || Instant::now() + PAUSE >= end {
                 return Err(failed);
@@ -313,8 +326,8 @@ impl Store for Etcd {
         Ok(self.shared.revision().await?)
     }
 
-    async fn request_progress(&self) -> Result<(), Error> {
-        self.shared.progress.notify_waiters();
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
+        self.shared.progress.ask(prefix);
         Ok(())
     }
 

@@ -1,9 +1,16 @@
 //! Watches on etcd: a task each, which feeds its sink and resumes where it was when a connection or a server is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
 
 use etcd_client::{Client, WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::{
     MOST_BYTES, Shared,
@@ -56,6 +63,33 @@ fn is_exact(version: &str) -> bool {
     }
 }
 
+/// Where each watch hears that its progress is wanted, by the prefix of its keys. (A server that is asked about all watches,
+/// whenever one cache waits, has more to do with answers than with anything else.)
+#[derive(Default)]
+pub(super) struct Prompts(Mutex<HashMap<Arc<str>, Weak<Notify>>>);
+
+impl Prompts {
+    /// For a watch that is opened.
+    fn of(&self, prefix: &str) -> Arc<Notify> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prompt) = all.get(prefix).and_then(Weak::upgrade) {
+            return prompt;
+        }
+        all.retain(|_, prompt| prompt.strong_count() > 0);
+        let prompt = Arc::new(Notify::new());
+        all.insert(prefix.into(), Arc::downgrade(&prompt));
+        prompt
+    }
+
+    /// Wants the progress of the watches of a prefix.
+    pub(super) fn ask(&self, prefix: &str) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prompt) = all.get(prefix).and_then(Weak::upgrade) {
+            prompt.notify_waiters();
+        }
+    }
+}
+
 /// Opens a watch; fails if no server can be reached.
 pub(super) async fn open(
     shared: &Arc<Shared>,
@@ -67,7 +101,8 @@ pub(super) async fn open(
         return Err(Error::Closed);
     }
     let (alive, ended) = Alive::new();
-    let feed = Feed { shared: shared.clone(), prefix: prefix.into(), watcher: Watcher { sink, alive, after } };
+    let prompt = shared.progress.of(prefix);
+    let feed = Feed { shared: shared.clone(), prefix: prefix.into(), prompt, watcher: Watcher { sink, alive, after } };
     let stream = feed.connect().await?;
     let task = shared.tasks.spawn(async move { feed.run(stream).await });
     let abort = task.abort_handle();
@@ -80,6 +115,8 @@ pub(super) async fn open(
 struct Feed {
     shared: Arc<Shared>,
     prefix: String,
+    /// Tells that its progress is wanted.
+    prompt: Arc<Notify>,
     /// Its `after` is what has been fed.
     watcher: Watcher,
 }
@@ -143,7 +180,7 @@ impl Feed {
 
     /// Feeds what a stream brings until it is lost or over.
     async fn follow(&mut self, (requests, responses): &mut Stream) -> Left {
-        let (progress, begun) = (self.shared.progress.clone(), Instant::now());
+        let (progress, begun) = (self.prompt.clone(), Instant::now());
         let mut asking = Asking::default();
         let mut asked = std::pin::pin!(progress.notified());
         loop {

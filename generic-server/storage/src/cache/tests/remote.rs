@@ -124,9 +124,9 @@ impl Store for Remote {
         self.memory.revision().await
     }
 
-    async fn request_progress(&self) -> Result<(), Error> {
+    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
         self.questions[1].fetch_add(1, Ordering::SeqCst);
-        self.memory.request_progress().await
+        self.memory.request_progress(prefix).await
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
