@@ -1,13 +1,18 @@
 //! NamespaceLifecycle: objects are made only in namespaces that exist and stay; some namespaces cannot be deleted.
 
-use std::sync::Arc;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use machinery::{
-    Value,
+    Str, Value,
+    codec::scan,
     meta::status::{Cause, Status},
 };
-use storage::cache::{Cache, ReadAt};
+use storage::cache::{Object, ReadAt};
 
 use super::{Admission, Attributes, Operation};
 use crate::registry::Registry;
@@ -15,10 +20,59 @@ use crate::registry::Registry;
 /// The namespaces that the server itself needs.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// How long a namespace counts as just deleted, and how many do (upstream: the same).
+const DELETED_FOR: Duration = Duration::from_secs(30);
+const MAX_DELETED: usize = 100;
+
 /// The plugin.
 pub struct NamespaceLifecycle {
-    /// The namespaces.
-    pub namespaces: Arc<Registry>,
+    namespaces: Arc<Registry>,
+    deleted: JustDeleted,
+}
+
+/// The namespaces whose deletion this server has begun a moment ago, the latest at the end: a cache may not know it yet.
+#[derive(Default)]
+struct JustDeleted(Mutex<VecDeque<(Instant, Str)>>);
+
+impl JustDeleted {
+    fn note(&self, name: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(at, other)| at.elapsed() < DELETED_FOR && other != name);
+        if all.len() == MAX_DELETED {
+            all.pop_front();
+        }
+        all.push_back((Instant::now(), name.into()));
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().any(|(at, deleted)| deleted == name && at.elapsed() < DELETED_FOR)
+    }
+}
+
+impl NamespaceLifecycle {
+    /// The plugin, for these namespaces.
+    pub fn new(namespaces: Arc<Registry>) -> Self {
+        NamespaceLifecycle { namespaces, deleted: JustDeleted::default() }
+    }
+
+    /// The namespace, as the cache has it; as the store has it, where what the cache has is a reason to refuse, or in doubt.
+    async fn namespace(&self, name: &str) -> Result<Option<Arc<Object>>, Status> {
+        let (entry, is_latest) = self.namespaces.cache().peek(&self.namespaces.key("", name));
+        let known = entry.and_then(|entry| entry.object().cloned());
+        if is_latest || known.as_ref().is_some_and(|object| !is_terminating(object)) && !self.deleted.has(name) {
+            return Ok(known);
+        }
+        match self.namespaces.get("", name, ReadAt::Latest).await {
+            Ok(object) => Ok(Some(object)),
+            Err(status) if status.is_not_found() => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+}
+
+fn is_terminating(namespace: &Object) -> bool {
+    scan::field(namespace.bytes(), &["status", "phase"]).is_some_and(|raw| raw == b"\"Terminating\"")
 }
 
 #[async_trait]
@@ -29,25 +83,20 @@ impl Admission for NamespaceLifecycle {
             if a.operation == Operation::Delete && a.subresource.is_empty() && IMMORTAL.contains(&a.name) {
                 return Err(a.forbidden(object, "this namespace may not be deleted"));
             }
+            if a.operation == Operation::Delete {
+                self.deleted.note(a.name);
+            }
             return Ok(());
         }
         // Reviews of local access may name namespaces that do not exist; deletions and updates touch what is there already.
         if a.namespace.is_empty() || a.operation != Operation::Create || a.row.group == "authorization.k8s.io" {
             return Ok(());
         }
-        let cache: &Arc<Cache> = self.namespaces.cache();
-        let key = self.namespaces.key("", a.namespace);
-        let mut found = cache.latest().get(&key).and_then(|e| e.object().cloned());
-        if found.is_none() {
-            // Another server may have made it just now: ask the store before refusing.
-            found = cache.read(ReadAt::Latest).await.ok().and_then(|s| s.get(&key).and_then(|e| e.object().cloned()));
-        }
+        let found = self.namespace(a.namespace).await?;
         let Some(namespace) = found else {
             return Err(Status::not_found(&self.namespaces.group_resource(), a.namespace));
         };
-        let terminating = machinery::codec::scan::field(namespace.bytes(), &["status", "phase"])
-            .is_some_and(|raw| raw == b"\"Terminating\"");
-        if terminating {
+        if is_terminating(&namespace) {
             let why =
                 format!("unable to create new content in namespace {} because it is being terminated", a.namespace);
             let cause = Cause {

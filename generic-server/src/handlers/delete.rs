@@ -28,7 +28,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     };
     let deleted = if options.ignore_store_read_error {
         permission::may_delete_unreadable(&target.request).await?;
-        target.registry.check_unreadable(&info.namespace, &info.name)?;
+        target.registry.check_unreadable(&info.namespace, &info.name).await?;
         target.registry.delete_unreadable(&mut write, &info.name).await?
     } else {
         target.registry.delete(&mut write, &info.name, &options).await?

@@ -2,13 +2,17 @@
 
 use machinery::{
     Value,
+    codec::scan,
     meta::{Meta, names, status::Status, validation},
     schema,
     value::Path,
 };
-use storage::{Error as StoreError, Expect};
+use storage::{
+    Error as StoreError, Expect, KeyValue,
+    cache::{Entry, ReadAt},
+};
 
-use super::{Change, Registry, Write, Written, is_too_large, metadata, reserve::Held};
+use super::{Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, metadata, reserve::Held};
 use crate::{admission::Operation, fields, resource::Verb};
 
 /// How often a generated name is tried anew when it is taken.
@@ -17,16 +21,20 @@ const NAME_TRIES: usize = 8;
 impl Registry {
     /// Makes an object. `object` is decoded and defaulted, in the version of `write.row`.
     pub async fn create(&self, write: &mut Write<'_>, object: Value) -> Result<Written, Status> {
-        self.create_with(write, object, None).await
+        let name = metadata::text(&object, "name").to_owned();
+        match self.create_with(write, object, None).await? {
+            Attempt::Done(written) => Ok(written),
+            Attempt::Conflict(taken) => Err(self.exists(&name, taken)),
+        }
     }
 
-    /// Makes an object, perhaps because a change found none.
+    /// Makes an object, perhaps because a change found none. The conflict is the object that has its name.
     pub(super) async fn create_with(
         &self,
         write: &mut Write<'_>,
         mut object: Value,
         change: Option<&dyn Change>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Attempt<Written>, Status> {
         if let Some(why) = self.row.strategy.refuse_create() {
             let name = metadata::text(&object, "name");
             return Err(Status::forbidden(&self.group_resource(), name, why));
@@ -57,7 +65,7 @@ impl Registry {
         let mut tries = 0;
         loop {
             match self.create_once(write, object.clone(), change).await {
-                Err(status) if generated && status.is_already_exists() => {
+                Ok(Attempt::Conflict(_)) if generated => {
                     tries += 1;
                     if tries == NAME_TRIES {
                         let base = metadata::text(&object, "generateName");
@@ -75,7 +83,7 @@ impl Registry {
         write: &mut Write<'_>,
         mut object: Value,
         change: Option<&dyn Change>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Attempt<Written>, Status> {
         metadata::fill_system_fields(&mut object);
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
@@ -85,7 +93,7 @@ impl Registry {
         }
         let mut held = self.reserve(write, &mut object, None).await?;
         let written = self.create_reserved(write, object, change, &mut held).await;
-        held.settle(written.is_ok()).await;
+        held.settle(matches!(written, Ok(Attempt::Done(_)))).await;
         written
     }
 
@@ -96,7 +104,7 @@ impl Registry {
         mut object: Value,
         change: Option<&dyn Change>,
         held: &mut Held,
-    ) -> Result<Written, Status> {
+    ) -> Result<Attempt<Written>, Status> {
         let strategy = self.row.strategy.clone();
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
         write.warnings.extend(strategy.early_warnings(&object));
@@ -131,10 +139,12 @@ impl Registry {
         }
         let (stored, object) = self.to_be_stored(write.row, object).await?;
         if write.options.dry_run {
-            if self.cache().latest().get(&key).is_some() {
-                return Err(self.exists(&key, &name).await);
-            }
-            return Ok(Written { bytes: self.form.encode(&object), created: true });
+            let (taken, is_latest) = self.cache().peek(&key);
+            let taken = if is_latest { taken } else { self.entry(&key, ReadAt::Latest).await? };
+            return match taken {
+                Some(taken) => Err(self.taken(&name, &taken)),
+                None => Ok(Attempt::Done(Written { bytes: self.form.encode(&object), created: true })),
+            };
         }
         let then = self.encode_sequel(held.sequel(&object).await, object).await;
         held.writing();
@@ -148,11 +158,11 @@ impl Registry {
         match put {
             Ok((revision, last)) => {
                 held.written(last);
-                self.written(&key, &stored, revision, true)
+                self.written(&key, &stored, revision, true).map(Attempt::Done)
             }
-            Err(StoreError::Conflict { .. }) => {
+            Err(StoreError::Conflict { current }) => {
                 held.refused();
-                Err(self.exists(&key, &name).await)
+                Ok(Attempt::Conflict(current.map(|kv| *kv)))
             }
             Err(error) => {
                 if matches!(error, StoreError::TooLarge { .. }) {
@@ -163,14 +173,18 @@ impl Registry {
         }
     }
 
-    /// The error for a taken name; says so if the object that has it is on its way out.
-    async fn exists(&self, key: &str, name: &str) -> Status {
-        let deleting =
-            self.cache().latest().get(key).and_then(|e| e.object()).is_some_and(|o| {
-                machinery::codec::scan::field(o.bytes(), &["metadata", "deletionTimestamp"]).is_some()
-            });
+    /// The error for a taken name.
+    fn exists(&self, name: &str, taken: Option<KeyValue>) -> Status {
+        match taken {
+            Some(kv) => self.taken(name, &self.cache().entry_of(kv)),
+            None => Status::already_exists(&self.group_resource(), name),
+        }
+    }
+
+    /// The error for a name that an object has; says so if it is on its way out.
+    fn taken(&self, name: &str, by: &Entry) -> Status {
         let mut status = Status::already_exists(&self.group_resource(), name);
-        if deleting {
+        if by.object().is_some_and(|object| scan::field(object.bytes(), &["metadata", "deletionTimestamp"]).is_some()) {
             status.message = format!("object is being deleted: {}", status.message);
         }
         status

@@ -5,9 +5,13 @@ use machinery::{
     Str, Value,
     meta::{TimeForm, Timestamp, status::Status},
 };
-use storage::{Error as StoreError, Expect, KeyValue};
+use storage::{Error as StoreError, Expect};
 
-use super::{Registry, Write, metadata};
+use super::{
+    Registry, Write,
+    guaranteed_update::{Attempt, GuaranteedUpdate, State},
+    metadata,
+};
 use crate::{
     admission::{Attributes, Operation},
     handlers::options::{DeleteOptions, Propagation},
@@ -58,35 +62,51 @@ impl Registry {
         mut admit: Option<&mut Write<'_>>,
     ) -> Result<Deleted, Status> {
         let key = self.key(namespace, name);
-        let snapshot = self.cache().latest();
-        let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
-        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
-        let mut state = (self.decode(object.bytes())?, object.revision());
+        let mut update = GuaranteedUpdate::begin_latest(self, (&key, name), "delete").await?;
+        let warned = admit.as_ref().map_or(0, |write| write.warnings.len());
         loop {
-            self.check_preconditions(name, &state.0, options)?;
-            if let Some(write) = admit.take() {
-                if options.propagation.is_none() && options.orphan_dependents.is_none() {
-                    write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
-                }
-                let attributes = Attributes {
-                    dry_run: options.dry_run,
-                    ..write.attributes(Operation::Delete, name, Some(&state.0))
-                };
-                self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
-                self.admission.validate(&attributes, &Value::Null, write.warnings).await?;
+            if let Some(write) = &mut admit {
+                write.warnings.truncate(warned); // of the attempts only the last one warns
             }
-            match self.delete_once(&key, name, &state.0, state.1, options).await? {
-                Ok(deleted) => return Ok(deleted),
-                Err(None) => return Err(self.not_found(name)),
-                Err(Some(found)) => {
-                    let bytes = self
-                        .form
-                        .with_revision(&found.value, found.mod_revision)
-                        .map_err(|e| Status::internal_error(e.0))?;
-                    state = (self.decode(&bytes)?, found.mod_revision);
-                }
+            let attempt = self.attempt_delete((&key, name), update.state(), options, admit.as_deref_mut()).await;
+            if let Some(deleted) = update.settle(attempt).await? {
+                return Ok(deleted);
             }
         }
+    }
+
+    async fn attempt_delete(
+        &self,
+        (key, name): (&str, &str),
+        state: &State,
+        options: &DeleteOptions,
+        admit: Option<&mut Write<'_>>,
+    ) -> Result<Attempt<Deleted>, Status> {
+        let entry = state.entry.as_ref().ok_or_else(|| self.not_found(name))?;
+        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
+        let (object, revision) = (self.decode(object.bytes())?, object.revision());
+        self.check_preconditions(name, &object, options)?;
+        if let Some(write) = admit {
+            self.admit_delete(write, name, &object, options).await?;
+        }
+        self.delete_once((key, name), object, revision, options).await
+    }
+
+    /// Asks admission about the object as it is: it may have become one that stays.
+    async fn admit_delete(
+        &self,
+        write: &mut Write<'_>,
+        name: &str,
+        object: &Value,
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
+        if options.propagation.is_none() && options.orphan_dependents.is_none() {
+            write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
+        }
+        let attributes =
+            Attributes { dry_run: options.dry_run, ..write.attributes(Operation::Delete, name, Some(object)) };
+        self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
+        self.admission.validate(&attributes, &Value::Null, write.warnings).await
     }
 
     /// Refuses with 409 unless the object is the one that the options name.
@@ -128,83 +148,95 @@ impl Registry {
 
     async fn delete_once(
         &self,
-        key: &str,
-        name: &str,
-        object: &Value,
+        (key, name): (&str, &str),
+        object: Value,
         revision: u64,
         options: &DeleteOptions,
-    ) -> Result<Result<Deleted, Option<KeyValue>>, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let strategy = &self.row.strategy;
-        if strategy.marks_deletion() && metadata::is_deleting(object) && !strategy.may_finish_deletion(object) {
-            let stored = self.form.encode(object);
-            let bytes = self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0))?;
-            return Ok(Ok(Deleted::Marked(bytes)));
+        if strategy.marks_deletion() && metadata::is_deleting(&object) && !strategy.may_finish_deletion(&object) {
+            return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done);
         }
-        let grace = self.row.strategy.grace_period(object, options.grace_period_seconds);
-        let grace = match running_grace(object).filter(|_| grace.is_some()) {
+        let grace = strategy.grace_period(&object, options.grace_period_seconds);
+        let grace = match running_grace(&object).filter(|_| grace.is_some()) {
             None => grace,
             Some(running) => match options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }) {
                 Some(shorter) if shorter < running => Some(shorter),
                 // It is on its way out, and stays so: what becomes of dependents is settled.
-                _ => {
-                    let stored = self.form.encode(object);
-                    let bytes = self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0))?;
-                    return Ok(Ok(Deleted::Marked(bytes)));
-                }
+                _ => return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done),
             },
         };
         let mut marked = object.clone();
-        let begins = self.row.strategy.marks_deletion() && !metadata::is_deleting(object);
+        let begins = strategy.marks_deletion() && !metadata::is_deleting(&object);
         if begins {
             let now = Str::from(Timestamp::now().text(TimeForm::Seconds));
             metadata::metadata_mut(&mut marked).insert("deletionTimestamp", now);
-            self.row.strategy.mark_deletion(&mut marked);
+            strategy.mark_deletion(&mut marked);
         } else {
             self.set_finalizers(&mut marked, options);
         }
-        let waits = metadata::has_finalizers(&marked) || !self.row.strategy.may_finish_deletion(&marked);
+        let waits = metadata::has_finalizers(&marked) || !strategy.may_finish_deletion(&marked);
         if begins || waits || grace.is_some_and(|seconds| seconds > 0) {
             if !begins {
                 self.mark(&mut marked, grace.unwrap_or(0));
             }
-            let stored = self.form.encode(&marked);
-            let at = |revision| self.form.with_revision(&stored, revision).map_err(|e| Status::internal_error(e.0));
-            if options.dry_run || metadata::unchanged(&marked, object) {
-                return Ok(Ok(Deleted::Marked(at(revision)?)));
+            if options.dry_run || metadata::unchanged(&marked, &object) {
+                return self.state_after(&marked, revision).map(Deleted::Marked).map(Attempt::Done);
             }
-            return match self.store.put(key, stored.clone(), Expect::Revision(revision), None).await {
-                Ok(revision) => Ok(Ok(Deleted::Marked(at(revision)?))),
-                Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
-                Err(error) => Err(self.store_error(error, "delete", name)),
-            };
+            return Ok(match self.write_mark((key, name), &marked, revision).await? {
+                Attempt::Done(revision) => Attempt::Done(Deleted::Marked(self.state_after(&marked, revision)?)),
+                Attempt::Conflict(found) => Attempt::Conflict(found),
+            });
         }
         // Kinds with a grace period are marked even if it is over at once: watchers see the mark before the end.
-        let before = self.form.encode(object);
-        let mut object = object.clone();
+        let before = self.form.encode(&object);
+        let mut object = object;
         if grace.is_some() {
             object = marked;
             self.mark(&mut object, 0);
         }
-        let stored = self.form.encode(&object);
-        let last = |at| self.form.with_revision(&stored, at).map_err(|e| Status::internal_error(e.0));
         if options.dry_run {
-            return Ok(Ok(Deleted::Gone(last(revision)?)));
+            return self.state_after(&object, revision).map(Deleted::Gone).map(Attempt::Done);
         }
-        let deleted = async {
-            let marked = match stored == before {
-                true => revision,
-                false => self.store.put(key, stored.clone(), Expect::Revision(revision), None).await?,
-            };
-            self.store.delete(key, marked).await.map(|_| marked)
-        };
-        match deleted.await {
-            Ok(marked) => {
-                self.release(&object).await;
-                Ok(Ok(Deleted::Gone(last(marked)?)))
+        let is_marked = self.form.encode(&object) == before;
+        self.remove((key, name), &object, (revision, is_marked)).await
+    }
+
+    /// Takes the object away, whose deletion is to be marked first if it `is_marked` not yet.
+    async fn remove(
+        &self,
+        (key, name): (&str, &str),
+        object: &Value,
+        (mut revision, is_marked): (u64, bool),
+    ) -> Result<Attempt<Deleted>, Status> {
+        if !is_marked {
+            match self.write_mark((key, name), object, revision).await? {
+                Attempt::Done(marked) => revision = marked,
+                Attempt::Conflict(found) => return Ok(Attempt::Conflict(found)),
             }
-            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
+        }
+        match self.store.delete(key, revision).await {
+            Ok(_) => self.release(object).await,
+            // Once it is marked, whoever is in charge of it may take it away first.
+            Err(StoreError::Conflict { current: None }) if !is_marked => {}
+            Err(StoreError::Conflict { current }) => return Ok(Attempt::Conflict(current.map(|kv| *kv))),
+            Err(error) => return Err(self.store_error(error, "delete", name)),
+        }
+        self.state_after(object, revision).map(Deleted::Gone).map(Attempt::Done)
+    }
+
+    /// Writes an object that is marked as being deleted; the revision.
+    async fn write_mark(&self, (key, name): (&str, &str), marked: &Value, at: u64) -> Result<Attempt<u64>, Status> {
+        match self.store.put(key, self.form.encode(marked), Expect::Revision(at), None).await {
+            Ok(revision) => Ok(Attempt::Done(revision)),
+            Err(StoreError::Conflict { current }) => Ok(Attempt::Conflict(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "delete", name)),
         }
+    }
+
+    /// An object as it is, or would be, at a revision.
+    fn state_after(&self, object: &Value, revision: u64) -> Result<Bytes, Status> {
+        self.form.with_revision(&self.form.encode(object), revision).map_err(|e| Status::internal_error(e.0))
     }
 
     /// Adds and removes the finalizers by which the garbage collector knows what becomes of dependents.

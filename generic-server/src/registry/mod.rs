@@ -4,6 +4,7 @@ mod codec;
 mod consult;
 mod create;
 mod delete;
+mod guaranteed_update;
 mod install;
 pub(crate) mod metadata;
 mod own;
@@ -26,7 +27,7 @@ use machinery::{
 };
 use storage::{
     Error as StoreError, Store,
-    cache::{Cache, Object, Options, ReadAt},
+    cache::{Cache, Entry, Object, Options, ReadAt},
 };
 
 pub use codec::StoredForm;
@@ -241,14 +242,29 @@ impl Registry {
         Status::not_found(&self.group_resource(), name)
     }
 
-    /// Reads one object from the cache.
+    /// Reads what is stored at a key.
+    async fn entry(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, Status> {
+        let read = self.cache().get(key, at).await;
+        read.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))
+    }
+
+    /// Reads one object.
     pub async fn get(&self, namespace: &str, name: &str, at: ReadAt) -> Result<Arc<Object>, Status> {
-        let snapshot =
-            self.cache().read(at).await.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))?;
-        match snapshot.get(&self.key(namespace, name)) {
+        match self.entry(&self.key(namespace, name), at).await? {
             None => Err(self.not_found(name)),
-            Some(entry) => entry.object().cloned().ok_or_else(|| self.unreadable(entry)),
+            Some(entry) => entry.object().cloned().ok_or_else(|| self.unreadable(&entry)),
         }
+    }
+
+    /// Whether there is an object, and which: as the cache has it, or, if the cache may just not know it yet, as the store
+    /// has it. For what must exist, and may have changed.
+    pub async fn find(&self, namespace: &str, name: &str) -> Result<Option<Arc<Object>>, Status> {
+        let key = self.key(namespace, name);
+        let entry = match self.cache().peek(&key) {
+            (None, false) => self.entry(&key, ReadAt::Latest).await?,
+            (entry, _) => entry,
+        };
+        Ok(entry.and_then(|entry| entry.object().cloned()))
     }
 
     /// The latest state of an object, as a tree in the storage version.

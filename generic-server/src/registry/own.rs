@@ -58,9 +58,19 @@ impl Registry {
 
     /// Deletes an object as the server itself.
     pub async fn delete_as_server(&self, namespace: &str, name: &str) -> Result<Deleted, Status> {
-        let (options, user, mut warnings) = (options_of(MANAGER), User::loopback(), Vec::new());
-        let mut write = self.own(&options, &user, &mut warnings, (namespace, ""));
-        self.delete(&mut write, name, &DeleteOptions::default()).await
+        self.delete_as_server_if(namespace, name, &DeleteOptions::default()).await
+    }
+
+    /// The same, if the preconditions among these options hold.
+    pub async fn delete_as_server_if(
+        &self,
+        namespace: &str,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let (write_options, user, mut warnings) = (options_of(MANAGER), User::loopback(), Vec::new());
+        let mut write = self.own(&write_options, &user, &mut warnings, (namespace, ""));
+        self.delete(&mut write, name, options).await
     }
 
     /// Reads, edits and writes an object as the server itself.

@@ -7,11 +7,12 @@ use machinery::{
 };
 use storage::{Error as StoreError, Expect};
 
-use super::{Registry, Write, Written, metadata};
+use super::{
+    Registry, Write, Written,
+    guaranteed_update::{Attempt, GuaranteedUpdate, State},
+    metadata,
+};
 use crate::admission::{Attributes, Operation};
-
-/// How often a change is tried on a newer state before the client hears of the conflict.
-const TRIES: usize = 32;
 
 /// What must hold of the object that is written. Empty texts ask for nothing.
 #[derive(Clone, Debug, Default)]
@@ -50,27 +51,39 @@ impl Registry {
         change: impl Fn(&mut Value) -> Result<(), Status> + Send + Sync,
     ) -> Result<Written, Status> {
         let key = self.key(namespace, name);
-        let mut current = self.current(&key)?;
-        for _ in 0..TRIES {
-            let Some(state) = &current else { return Err(self.not_found(name)) };
-            self.check_state(&key, name, &state.value, preconditions)?;
-            let mut new = state.value.clone();
-            change(&mut new)?;
-            let stored = self.form.encode(&new);
-            if dry_run || metadata::unchanged(&new, &state.value) {
-                let bytes =
-                    self.form.with_revision(&stored, state.revision).map_err(|e| Status::internal_error(e.0))?;
-                return Ok(Written { bytes, created: false });
-            }
-            match self.store.put(&key, stored.clone(), Expect::Revision(state.revision), None).await {
-                Ok(revision) => return self.written(&key, &stored, revision, false),
-                Err(StoreError::Conflict { current: found }) => {
-                    current = found.map(|kv| self.parse(&kv)).transpose()?
-                }
-                Err(error) => return Err(self.store_error(error, "update", name)),
+        let mut update = match dry_run {
+            true => GuaranteedUpdate::begin_latest(self, (&key, name), "update").await?,
+            false => GuaranteedUpdate::begin(self, (&key, name), "update").await?,
+        };
+        loop {
+            let attempt = self.rewrite_once((&key, name), update.state(), preconditions, dry_run, &change).await;
+            if let Some(written) = update.settle(attempt).await? {
+                return Ok(written);
             }
         }
-        Err(Status::stale(&self.group_resource(), name))
+    }
+
+    async fn rewrite_once(
+        &self,
+        (key, name): (&str, &str),
+        state: &State,
+        preconditions: &Preconditions,
+        dry_run: bool,
+        change: &(impl Fn(&mut Value) -> Result<(), Status> + Send + Sync),
+    ) -> Result<Attempt<Written>, Status> {
+        let Some(current) = self.current(state)? else { return Err(self.not_found(name)) };
+        self.check_state(key, name, &current.value, preconditions)?;
+        let mut new = current.value.clone();
+        change(&mut new)?;
+        let stored = self.form.encode(&new);
+        if dry_run || current.is_latest && metadata::unchanged(&new, &current.value) {
+            return self.unwritten(&stored, &current).map(Attempt::Done);
+        }
+        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), None).await {
+            Ok(revision) => self.written(key, &stored, revision, false).map(Attempt::Done),
+            Err(StoreError::Conflict { current }) => Ok(Attempt::Conflict(current.map(|kv| *kv))),
+            Err(error) => Err(self.store_error(error, "update", name)),
+        }
     }
 
     fn check_state(&self, key: &str, name: &str, object: &Value, wanted: &Preconditions) -> Result<(), Status> {

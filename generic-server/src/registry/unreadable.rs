@@ -10,7 +10,7 @@ use machinery::{
 };
 use storage::{
     Error as StoreError,
-    cache::{Broken, Entry},
+    cache::{Broken, Entry, ReadAt},
 };
 
 use super::{Deleted, Registry, Write};
@@ -79,8 +79,8 @@ impl Registry {
     }
 
     /// Refuses with 422 unless there is an object `name` and it cannot be read.
-    pub fn check_unreadable(&self, namespace: &str, name: &str) -> Result<(), Status> {
-        match self.cache().latest().get(&self.key(namespace, name)) {
+    pub async fn check_unreadable(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        match self.entry(&self.key(namespace, name), ReadAt::Latest).await? {
             Some(Entry::Broken(_)) => Ok(()),
             _ => {
                 // Upstream names the resource where a kind should be.
@@ -95,8 +95,7 @@ impl Registry {
     /// Deletes the object `name`, which cannot be read: without preconditions, and whatever finalizers it may have.
     pub async fn delete_unreadable(&self, write: &mut Write<'_>, name: &str) -> Result<Deleted, Status> {
         let key = self.key(write.namespace, name);
-        let snapshot = self.cache().latest();
-        let entry = snapshot.get(&key).ok_or_else(|| self.not_found(name))?;
+        let entry = self.entry(&key, ReadAt::Latest).await?.ok_or_else(|| self.not_found(name))?;
         let attributes = Attributes { dry_run: false, ..write.attributes(Operation::Delete, name, None) };
         self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
         self.admission.validate(&attributes, &Value::Null, write.warnings).await?;

@@ -8,17 +8,19 @@ use machinery::{
     schema,
     value::Path,
 };
-use storage::{Error as StoreError, Expect, KeyValue};
+use storage::{Error as StoreError, Expect};
 
-use super::{Registry, Write, Written, is_too_large, metadata, reserve::Held};
+use super::{
+    Registry, Write, Written,
+    guaranteed_update::{Attempt, Current, GuaranteedUpdate, State},
+    is_too_large, metadata,
+    reserve::Held,
+};
 use crate::{
     admission::Operation,
     fields,
     resource::{SecondLook, Verb},
 };
-
-/// How often a change that names no resourceVersion is tried on a newer state before the client hears of the conflict.
-const TRIES: usize = 32;
 
 /// Makes the new state of an object from its current one. Called again for each newer state.
 #[async_trait]
@@ -43,81 +45,73 @@ pub trait Change: Send + Sync {
     }
 }
 
-/// The state that an update starts from.
-pub(super) struct Current {
-    /// In the storage version, resourceVersion included.
-    pub(super) value: Value,
-    /// The revision that a write must find.
-    pub(super) revision: u64,
+/// An update of one object, through all its attempts.
+struct Update<'a> {
+    key: &'a str,
+    name: &'a str,
+    change: &'a dyn Change,
+    /// The object is too large with its fields' managers.
+    forgets_managers: bool,
 }
 
 impl Registry {
-    /// Changes the object `name`.
+    /// Changes the object `name`. The change is made anew on each newer state, until it is written or refused.
     pub async fn update(&self, write: &mut Write<'_>, name: &str, change: &dyn Change) -> Result<Written, Status> {
         let key = self.key(write.namespace, name);
-        let mut current = self.current(&key)?;
+        let place = (key.as_str(), name);
+        let mut guaranteed = match write.options.dry_run {
+            true => GuaranteedUpdate::begin_latest(self, place, "update").await?,
+            false => GuaranteedUpdate::begin(self, place, "update").await?,
+        };
+        let mut update = Update { key: &key, name, change, forgets_managers: false };
         let warned = write.warnings.len();
-        let mut forget = false;
-        for attempt in 0..TRIES {
+        loop {
             write.warnings.truncate(warned); // of the attempts only the last one warns
-            let Some(state) = &current else { return self.create_by_update(write, name, change).await };
-            match self.update_once(write, &key, name, change, state, forget).await {
-                Err(status) if is_too_large(&status) && !forget && !change.tracks_fields() => forget = true,
-                Err(status) => return Err(status),
-                Ok(Ok(written)) => return Ok(written),
-                Ok(Err(_)) if attempt + 1 == TRIES => break,
-                Ok(Err(found)) => current = found.map(|kv| self.parse(&kv)).transpose()?,
-            }
-        }
-        Err(Status::stale(&self.group_resource(), name))
-    }
-
-    /// The object as the cache has it; the compare-and-swap tells if that was too old.
-    pub(super) fn current(&self, key: &str) -> Result<Option<Current>, Status> {
-        let snapshot = self.cache().latest();
-        let Some(entry) = snapshot.get(key) else { return Ok(None) };
-        let object = entry.object().ok_or_else(|| self.unreadable_state(entry))?;
-        Ok(Some(Current { value: self.decode(object.bytes())?, revision: object.revision() }))
-    }
-
-    pub(super) fn parse(&self, kv: &KeyValue) -> Result<Current, Status> {
-        let bytes = self.form.with_revision(&kv.value, kv.mod_revision).map_err(|e| Status::internal_error(e.0))?;
-        Ok(Current { value: self.decode(&bytes)?, revision: kv.mod_revision })
-    }
-
-    async fn create_by_update(
-        &self,
-        write: &mut Write<'_>,
-        name: &str,
-        change: &dyn Change,
-    ) -> Result<Written, Status> {
-        match change.apply(None, write.warnings).await? {
-            None => Err(self.not_found(name)),
-            Some(mut object) => {
-                // Who applies a version means an object that is there; a PUT of any version creates.
-                let version = metadata::text(&object, "resourceVersion");
-                if change.tracks_fields() && !matches!(version, "" | "0") {
-                    return Err(Status::stale(&self.group_resource(), name));
-                }
-                if !change.tracks_fields() {
-                    self.check_uid(write, name, &object, "")?;
-                }
-                metadata::metadata_mut(&mut object).remove("resourceVersion");
-                self.create_with(write, object, Some(change)).await
+            let attempt = self.attempt(write, &update, guaranteed.state()).await;
+            let may_forget = !update.forgets_managers && !change.tracks_fields();
+            if attempt.as_ref().is_err_and(is_too_large) && may_forget {
+                update.forgets_managers = true;
+            } else if let Some(written) = guaranteed.settle(attempt).await? {
+                return Ok(written);
             }
         }
     }
 
-    /// One try, perhaps without fields' managers. The inner error is what a faster writer left behind.
-    async fn update_once(
+    async fn attempt(
         &self,
         write: &mut Write<'_>,
-        key: &str,
-        name: &str,
-        change: &dyn Change,
+        update: &Update<'_>,
+        state: &State,
+    ) -> Result<Attempt<Written>, Status> {
+        match self.current(state)? {
+            Some(current) => self.update_current(write, update, &current).await,
+            None => self.create_by_update(write, update).await,
+        }
+    }
+
+    async fn create_by_update(&self, write: &mut Write<'_>, update: &Update<'_>) -> Result<Attempt<Written>, Status> {
+        let Update { name, change, .. } = *update;
+        let Some(mut object) = change.apply(None, write.warnings).await? else { return Err(self.not_found(name)) };
+        // Who applies a version means an object that is there; a PUT of any version creates.
+        let version = metadata::text(&object, "resourceVersion");
+        if change.tracks_fields() && !matches!(version, "" | "0") {
+            return Err(Status::stale(&self.group_resource(), name));
+        }
+        if !change.tracks_fields() {
+            self.check_uid(write, name, &object, "")?;
+        }
+        metadata::metadata_mut(&mut object).remove("resourceVersion");
+        self.create_with(write, object, Some(change)).await
+    }
+
+    /// One attempt on an object that is there.
+    async fn update_current(
+        &self,
+        write: &mut Write<'_>,
+        update: &Update<'_>,
         current: &Current,
-        forget: bool,
-    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
+    ) -> Result<Attempt<Written>, Status> {
+        let Update { name, change, .. } = *update;
         let old_versioned = self.value_in_version(write.row, current.value.clone()).await?;
         let Some(mut new) = change.apply(Some(&old_versioned), write.warnings).await? else {
             return Err(self.not_found(name));
@@ -126,7 +120,7 @@ impl Registry {
         if change.replaces() {
             metadata::note_repeated_owners(&mut new, "", write.warnings);
         }
-        let pinned = self.check_version(write, name, &new, current)?;
+        self.check_version(write, name, &new, current)?;
         self.place(write, &mut new);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
@@ -135,7 +129,7 @@ impl Registry {
             machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
-        if forget {
+        if update.forgets_managers {
             metadata::forget_managers(&mut new);
         }
         metadata::note_repeated_owners(&mut new, metadata::AFTER_ADMISSION, write.warnings);
@@ -146,21 +140,21 @@ impl Registry {
         };
         metadata::carry_over(&mut new, old);
         let mut held = self.reserve(write, &mut new, Some(old)).await?;
-        let written = self.update_reserved(write, (key, name), (new, old), current, (change, pinned), &mut held).await;
-        held.settle(matches!(written, Ok(Ok(_)))).await;
-        written
+        let attempt = self.update_reserved(write, update, (new, old), current, &mut held).await;
+        held.settle(matches!(attempt, Ok(Attempt::Done(_)))).await;
+        attempt
     }
 
     /// Writes the new state, which has what it needs of its kind's pools.
     async fn update_reserved(
         &self,
         write: &mut Write<'_>,
-        (key, name): (&str, &str),
+        update: &Update<'_>,
         (mut new, old): (Value, &Value),
         current: &Current,
-        (change, pinned): (&dyn Change, bool),
         held: &mut Held,
-    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
+    ) -> Result<Attempt<Written>, Status> {
+        let Update { key, name, change, .. } = *update;
         self.prepare(write, &mut new, old);
         let verb = if change.replaces() { Verb::Update } else { Verb::Patch };
         self.validate(write, verb, name, (&new, old)).await?;
@@ -169,20 +163,19 @@ impl Registry {
         }
         let (stored, new) = self.to_be_stored(write.row, new).await?;
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
-            return self.finish(write, key, name, &stored, current).await;
+            return self.finish(write, update, &stored, current).await;
         }
         let spared = write.options.dry_run
-            || self.same_as_stored(&new, current, &stored) && self.is_stored(key, name, current, &stored).await?;
+            || self.same_as_stored(&new, current, &stored) && self.is_stored(update, current, &stored).await?;
         if spared {
-            let bytes = self.form.with_revision(&stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
-            return Ok(Ok(Written { bytes, created: false }));
+            return self.unwritten(&stored, current).map(Attempt::Done);
         }
         held.writing();
         match self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl()).await {
-            Ok(revision) => Ok(Ok(self.written(key, &stored, revision, false)?)),
+            Ok(revision) => self.written(key, &stored, revision, false).map(Attempt::Done),
             Err(StoreError::Conflict { current }) => {
                 held.refused();
-                if pinned { Err(Status::stale(&self.group_resource(), name)) } else { Ok(Err(current.map(|kv| *kv))) }
+                Ok(Attempt::Conflict(current.map(|kv| *kv)))
             }
             Err(error) => {
                 if matches!(error, StoreError::TooLarge { .. }) {
@@ -193,8 +186,15 @@ impl Registry {
         }
     }
 
-    /// Checks the resourceVersion and uid that the new state names. Answers whether it pins a version.
-    fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<bool, Status> {
+    /// What a write is answered with that leaves the revision as it is.
+    pub(super) fn unwritten(&self, stored: &Bytes, current: &Current) -> Result<Written, Status> {
+        let bytes = self.form.with_revision(stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
+        Ok(Written { bytes, created: false })
+    }
+
+    /// Checks the resourceVersion and uid that the new state names. One that was made from the current state names that
+    /// state's, unless the client's document names another.
+    fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<(), Status> {
         let version = metadata::text(new, "resourceVersion");
         let pinned = !matches!(version, "" | "0");
         let old_uid = metadata::text(&current.value, "uid");
@@ -213,7 +213,7 @@ impl Registry {
                 return Err(Status::stale(&self.group_resource(), name));
             }
         }
-        Ok(pinned)
+        Ok(())
     }
 
     /// Checks the uid that the new state names against the object's own; none if there is no object.
@@ -320,37 +320,39 @@ impl Registry {
     async fn finish(
         &self,
         write: &Write<'_>,
-        key: &str,
-        name: &str,
+        update: &Update<'_>,
         stored: &Bytes,
         current: &Current,
-    ) -> Result<Result<Written, Option<KeyValue>>, Status> {
-        let bytes = self.form.with_revision(stored, current.revision).map_err(|e| Status::internal_error(e.0))?;
+    ) -> Result<Attempt<Written>, Status> {
+        let written = self.unwritten(stored, current)?;
         if write.options.dry_run {
-            return Ok(Ok(Written { bytes, created: false }));
+            return Ok(Attempt::Done(written));
         }
-        match self.store.delete(key, current.revision).await {
+        match self.store.delete(update.key, current.revision).await {
             Ok(_) => {
                 self.release(&current.value).await;
-                Ok(Ok(Written { bytes, created: false }))
+                Ok(Attempt::Done(written))
             }
-            Err(StoreError::Conflict { current }) => Ok(Err(current.map(|kv| *kv))),
-            Err(error) => Err(self.store_error(error, "update", name)),
+            // Somebody else took the last finalizer, too, and was faster.
+            Err(StoreError::Conflict { current: None }) if current.is_latest => Ok(Attempt::Done(written)),
+            Err(StoreError::Conflict { current }) => Ok(Attempt::Conflict(current.map(|kv| *kv))),
+            Err(error) => Err(self.store_error(error, "update", update.name)),
         }
     }
 
-    /// Whether the store holds the object as it would be written. An old key may encrypt it; custom resources may have been
-    /// written through another version, or in an older schema, and differ from what readers see.
-    async fn is_stored(&self, key: &str, name: &str, current: &Current, stored: &Bytes) -> Result<bool, Status> {
-        let failed = |error| self.store_error(error, "update", name);
-        if !self.row.built_in {
-            let found = self.store.get(key).await.map_err(failed)?.0;
-            let found = found.filter(|found| found.mod_revision == current.revision);
-            if !found.is_some_and(|found| self.form.same(&found.value, stored)) {
+    /// Whether the store holds the object as it would be written. The cache may be behind, and an old key may encrypt it;
+    /// custom resources may have been written through another version, or in an older schema, and differ from what readers
+    /// see. (What is not stored so is written, and then the compare-and-swap decides.)
+    async fn is_stored(&self, update: &Update<'_>, current: &Current, stored: &Bytes) -> Result<bool, Status> {
+        let failed = |error| self.store_error(error, "update", update.name);
+        if !self.row.built_in || !current.is_latest {
+            let found = self.store.get(update.key).await.map_err(failed)?.0;
+            let Some(found) = found.filter(|found| found.mod_revision == current.revision) else { return Ok(false) };
+            if !self.row.built_in && !self.form.same(&found.value, stored) {
                 return Ok(false);
             }
         }
-        Ok(!self.store.is_stale(key).await.map_err(failed)?)
+        Ok(!self.store.is_stale(update.key).await.map_err(failed)?)
     }
 
     /// A write that changes nothing for readers keeps the resourceVersion.
