@@ -124,7 +124,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         let found: Option<Arc<dyn admission::Admission>> = match *name {
             "AlwaysAdmit" => Some(Arc::new(AlwaysAdmit)),
             "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
-            "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle { namespaces: namespaces.clone() })),
+            "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle::new(namespaces.clone()))),
             name => policies.plugin(name).or_else(|| {
                 kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings)
             }),

@@ -14,7 +14,6 @@ use machinery::{
     codec::json,
     meta::{Meta, status::Status},
 };
-use storage::cache::ReadAt;
 
 use crate::{
     activation::{Activation, Scene},
@@ -282,13 +281,7 @@ impl Engine {
     }
 
     async fn namespace(&self, name: &str) -> Result<Value, Status> {
-        let key = self.namespaces.key("", name);
-        let mut object = self.namespaces.cache().latest().get(&key).and_then(|e| e.object().cloned());
-        if object.is_none() {
-            // Another server may have made it just now.
-            let read = self.namespaces.cache().read(ReadAt::Latest).await;
-            object = read.ok().and_then(|s| s.get(&key).and_then(|e| e.object().cloned()));
-        }
+        let object = self.namespaces.find("", name).await?;
         let object = object.ok_or_else(|| Status::not_found(&self.namespaces.group_resource(), name))?;
         json::decode(object.bytes()).map_err(Status::internal_error)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use generic_server::registry::Registry;
 use machinery::{Value, meta::status::Status};
-use storage::cache::{Entry, ReadAt, Snapshot};
+use storage::cache::{Entry, Object, ReadAt, Snapshot};
 
 /// What was read, by key, with the revision that was.
 type Kept<T> = HashMap<Arc<str>, (u64, Arc<T>)>;
@@ -30,13 +30,23 @@ impl<T> Parsed<T> {
         &self.registry
     }
 
-    /// Everything in a namespace, by name. Waits for a cache that is not filled yet.
+    /// Everything in a namespace, by name, and whether that is certainly all: another server may have written since. Waits
+    /// for a cache that is not filled yet.
+    ///
+    /// # Errors
+    /// 503 and the like while the cache is not filled.
+    pub(super) async fn known(&self, namespace: &str) -> Result<(Vec<Arc<T>>, bool), Status> {
+        self.registry.ready().await?;
+        let (snapshot, is_latest) = self.registry.cache().peek_all();
+        Ok((self.all_of(namespace, &snapshot)?, is_latest))
+    }
+
+    /// Everything in a namespace that is known.
     ///
     /// # Errors
     /// 503 and the like while the cache is not filled.
     pub(super) async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
-        self.registry.ready().await?;
-        self.all_of(namespace, &self.registry.cache().latest())
+        Ok(self.known(namespace).await?.0)
     }
 
     /// One object, if it is there.
@@ -44,10 +54,8 @@ impl<T> Parsed<T> {
     /// # Errors
     /// 503 and the like while the cache is not filled, 500 if what is stored cannot be read.
     pub(super) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, Status> {
-        self.registry.ready().await?;
-        let snapshot = self.registry.cache().latest();
-        match snapshot.get(&self.registry.key(namespace, name)) {
-            Some(entry) => self.read(entry, &snapshot),
+        match self.registry.find(namespace, name).await? {
+            Some(object) => self.read(&object, &self.registry.cache().latest()).map(Some),
             None => Ok(None),
         }
     }
@@ -67,22 +75,21 @@ impl<T> Parsed<T> {
             return Ok(Vec::new());
         }
         let entries = snapshot.range(&self.registry.namespace_prefix(namespace), None);
-        entries.filter_map(|entry| self.read(entry, snapshot).transpose()).collect()
+        entries.filter_map(Entry::object).map(|object| self.read(object, snapshot)).collect()
     }
 
-    fn read(&self, entry: &Entry, snapshot: &Snapshot) -> Result<Option<Arc<T>>, Status> {
-        let Some(object) = entry.object() else { return Ok(None) };
+    fn read(&self, object: &Object, snapshot: &Snapshot) -> Result<Arc<T>, Status> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((revision, parsed)) = kept.get(object.key())
             && *revision == object.revision()
         {
-            return Ok(Some(parsed.clone()));
+            return Ok(parsed.clone());
         }
         let parsed = Arc::new((self.read)(&self.registry.decode(object.bytes())?));
         if kept.len() > 2 * snapshot.len() + 16 {
             kept.retain(|key, _| snapshot.get(key).is_some()); // what is gone is not asked for again
         }
         kept.insert(object.key().clone(), (object.revision(), parsed.clone()));
-        Ok(Some(parsed))
+        Ok(parsed)
     }
 }

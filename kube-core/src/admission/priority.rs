@@ -35,7 +35,7 @@ pub(super) struct Priority {
 impl Admission for Priority {
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if creates(a, "pods") {
-            return self.resolve(a, object);
+            return self.resolve(a, object).await;
         }
         let updates_pod = a.operation == Operation::Update && a.subresource.is_empty() && a.row.plural == "pods";
         if updates_pod && let Some(old) = a.old {
@@ -71,12 +71,12 @@ fn is_default(class: &Value) -> bool {
 }
 
 impl Priority {
-    fn resolve(&self, a: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
+    async fn resolve(&self, a: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
         let name = pod.str_at(&["spec", "priorityClassName"]).unwrap_or("").to_owned();
         let class = if name.is_empty() {
             self.default_class()?
         } else {
-            let found = self.class(&name)?;
+            let found = self.class(&name).await?;
             Some(found.ok_or_else(|| a.forbidden(pod, format!("no PriorityClass with name {name} was found")))?)
         };
         let of = |key: &str| class.as_ref().and_then(|c| c.get(key)).cloned();
@@ -113,8 +113,8 @@ impl Priority {
         Ok(())
     }
 
-    fn class(&self, name: &str) -> Result<Option<Value>, Status> {
-        let found = self.classes.cache().latest().get(&self.classes.key("", name)).and_then(|e| e.object().cloned());
+    async fn class(&self, name: &str) -> Result<Option<Value>, Status> {
+        let found = self.classes.find("", name).await?;
         found.map(|class| self.classes.decode(class.bytes())).transpose()
     }
 

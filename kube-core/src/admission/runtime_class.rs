@@ -28,7 +28,7 @@ impl Admission for RuntimeClass {
         if !creates(a, "pods") {
             return Ok(());
         }
-        let Some(class) = self.class_of(a, pod)? else { return Ok(()) };
+        let Some(class) = self.class_of(a, pod).await? else { return Ok(()) };
         if let Some(fixed) = fixed(&class) {
             match pod.at(&["spec", "overhead"]).filter(|own| !own.is_null()) {
                 Some(own) if !same_amounts(own, fixed) => return Err(a.forbidden(pod, MISMATCH)),
@@ -47,7 +47,7 @@ impl Admission for RuntimeClass {
         if !creates(a, "pods") {
             return Ok(());
         }
-        let class = self.class_of(a, pod)?;
+        let class = self.class_of(a, pod).await?;
         let own = pod.at(&["spec", "overhead"]).filter(|own| !own.is_null());
         match (class.as_ref().and_then(fixed), own) {
             (Some(fixed), own) if !same_amounts(own.unwrap_or(&Value::Null), fixed) => Err(a.forbidden(pod, MISMATCH)),
@@ -62,10 +62,9 @@ impl Admission for RuntimeClass {
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 
 impl RuntimeClass {
-    fn class_of(&self, a: &Attributes<'_>, pod: &Value) -> Result<Option<Value>, Status> {
+    async fn class_of(&self, a: &Attributes<'_>, pod: &Value) -> Result<Option<Value>, Status> {
         let Some(name) = pod.str_at(&["spec", "runtimeClassName"]) else { return Ok(None) };
-        let found = self.classes.cache().latest().get(&self.classes.key("", name)).and_then(|e| e.object().cloned());
-        let Some(class) = found else {
+        let Some(class) = self.classes.find("", name).await? else {
             let shown = machinery::meta::go_text::quote(name);
             return Err(a.forbidden(pod, format!("pod rejected: RuntimeClass {shown} not found")));
         };

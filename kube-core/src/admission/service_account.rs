@@ -1,6 +1,6 @@
 //! ServiceAccount: every pod runs as an account of its namespace, and finds its token.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use generic_server::{
@@ -20,6 +20,12 @@ const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// An hour, and a little more by which tokens of this volume are told from others.
 const TOKEN_SECONDS: i64 = 60 * 60 + 7;
 
+/// The account of pods that name none.
+const DEFAULT: &str = "default";
+/// How often it is looked for, and how long there is in between (upstream: 100 to 200 ms).
+const DEFAULT_ATTEMPTS: usize = 10;
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(150);
+
 /// The plugin.
 pub(super) struct ServiceAccount {
     pub(super) accounts: Arc<Registry>,
@@ -35,12 +41,12 @@ impl Admission for ServiceAccount {
             return check_mirror(a, pod);
         }
         let name = match pod.str_at(&["spec", "serviceAccountName"]) {
-            None | Some("") => "default".to_owned(),
+            None | Some("") => DEFAULT.to_owned(),
             Some(name) => name.to_owned(),
         };
         pod.set(&["spec", "serviceAccountName"], name.as_str());
         pod.set(&["spec", "serviceAccount"], name.as_str());
-        let account = self.account(a.namespace, &name)?.ok_or_else(|| {
+        let account = self.account(a.namespace, &name).await?.ok_or_else(|| {
             let (namespace, missing) = (a.namespace, format!("serviceaccount {name:?} not found"));
             a.forbidden(pod, format!("error looking up service account {namespace}/{name}: {missing}"))
         })?;
@@ -65,10 +71,18 @@ impl Admission for ServiceAccount {
 }
 
 impl ServiceAccount {
-    fn account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
-        let key = self.accounts.key(namespace, name);
-        let found = self.accounts.cache().latest().get(&key).and_then(|e| e.object().cloned());
-        found.map(|account| self.accounts.decode(account.bytes())).transpose()
+    /// The account. That by default is made by a controller, moments after its namespace: pods wait for it.
+    async fn account(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+        let attempts = if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 };
+        for attempt in 0..attempts {
+            if attempt > 0 {
+                tokio::time::sleep(DEFAULT_INTERVAL).await;
+            }
+            if let Some(account) = self.accounts.find(namespace, name).await? {
+                return self.accounts.decode(account.bytes()).map(Some);
+            }
+        }
+        Ok(None)
     }
 }
 

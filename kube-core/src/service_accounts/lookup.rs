@@ -91,10 +91,10 @@ impl Lookup {
             Some(object) if object.revision() == bound.seen.load(Ordering::Relaxed) => return Ok(()),
             Some(object) => Some(object),
             // Another server may have made it just now.
-            None => match cache.read(ReadAt::Latest).await {
-                Ok(snapshot) => snapshot.get(&bound.key).and_then(|entry| entry.object().cloned()),
-                Err(_) => None,
-            },
+            None => {
+                let read = cache.get(&bound.key, ReadAt::Latest).await;
+                read.ok().flatten().and_then(|entry| entry.object().cloned())
+            }
         };
         let object = found.ok_or_else(|| bound.gone())?;
         bound.judge(&object, now)

@@ -3,11 +3,11 @@
 
 use std::{hash::BuildHasher as _, net::IpAddr, sync::Arc};
 
-use generic_server::registry::Registry;
+use generic_server::{handlers::options::DeleteOptions, registry::Registry};
 use machinery::{
     Value,
     meta::{
-        Status,
+        Meta, Status,
         ip::{Cidr, Family, family},
     },
     object,
@@ -169,16 +169,20 @@ impl Addresses {
     /// Gives an address back that the service has; one that is somebody else's stays.
     pub(crate) async fn give_back(&self, owner: &Owner, ip: IpAddr) {
         let name = ip.to_string();
-        match self.objects.get_value("", &name).await {
-            Ok(object) if Owner::named_by(&object).as_ref() == Some(owner) => {}
+        let version = match self.objects.get_value("", &name).await {
+            Ok(object) if Owner::named_by(&object).as_ref() == Some(owner) => {
+                Meta::of(&object).resource_version().into()
+            }
             Ok(_) => return,
             Err(status) if status.is_not_found() => return,
             Err(status) => {
                 tracing::warn!(ip = name, error = status.message, "an address could not be given back");
                 return;
             }
-        }
-        match self.objects.delete_as_server("", &name).await {
+        };
+        // By the time that it is deleted somebody else may have got it.
+        let options = DeleteOptions { resource_version: Some(version), ..DeleteOptions::default() };
+        match self.objects.delete_as_server_if("", &name, &options).await {
             Ok(_) => {}
             Err(status) if status.is_not_found() => {}
             // The repair finds it.

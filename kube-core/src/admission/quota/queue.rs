@@ -106,15 +106,43 @@ impl Drop for Turn {
 }
 
 impl Decider {
-    async fn decide(&self, namespace: &str, mut waiters: Vec<Waiter>) {
-        let mut quotas = self.quotas.in_namespace(namespace).await;
+    /// Decides by what is known. That grants no more than there is, for usage is written by compare-and-swap; but who is
+    /// refused by quotas that may be old is judged once more, by those that the store has.
+    async fn decide(&self, namespace: &str, waiters: Vec<Waiter>) {
+        let known = self.quotas.known(namespace).await;
+        let is_latest = known.as_ref().map_or(true, |(_, is_latest)| *is_latest);
+        let refused = self.decide_by(known.map(|(quotas, _)| quotas), namespace, waiters).await;
+        if is_latest || refused.is_empty() {
+            return refused.into_iter().for_each(|(waiter, refusal)| waiter.tell(Err(refusal)));
+        }
+        let again = refused.into_iter().map(|(waiter, _)| waiter).collect();
+        let refused = self.decide_by(self.quotas.fresh(namespace).await, namespace, again).await;
+        refused.into_iter().for_each(|(waiter, refusal)| waiter.tell(Err(refusal)));
+    }
+
+    /// Decides by these quotas, and tells those who get their share; the others, which these quotas refuse.
+    async fn decide_by(
+        &self,
+        mut quotas: Result<Vec<Arc<Quota>>, Status>,
+        namespace: &str,
+        mut waiters: Vec<Waiter>,
+    ) -> Vec<(Waiter, Status)> {
+        let mut refused = Vec::new();
         let mut last = Status::internal_error("resource quota evaluation was given up");
-        for _ in 0..TRIES {
+        for attempt in 0..TRIES {
             let (before, mut after): (Vec<Arc<Quota>>, Vec<Quota>) = match quotas {
                 Ok(quotas) => (quotas.clone(), quotas.iter().map(|quota| Quota::clone(quota)).collect()),
-                Err(status) => return waiters.into_iter().for_each(|waiter| waiter.tell(Err(status.clone()))),
+                Err(status) => {
+                    last = status;
+                    break;
+                }
             };
-            waiters = self.charge(waiters, &mut after);
+            let refusals = self.charge(&mut waiters, &mut after);
+            if attempt == 0 {
+                refused = refusals;
+            } else {
+                refusals.into_iter().for_each(|(waiter, refusal)| waiter.tell(Err(refusal)));
+            }
             let mut failed = Vec::new();
             for (old, new) in before.iter().zip(&after).filter(|(old, new)| old.used != new.used) {
                 if let Err(status) = self.write(namespace, old, &new.used).await {
@@ -123,7 +151,8 @@ impl Decider {
                 }
             }
             if failed.is_empty() {
-                return waiters.into_iter().for_each(|waiter| waiter.tell(Ok(())));
+                waiters.into_iter().for_each(|waiter| waiter.tell(Ok(())));
+                return refused;
             }
             // Those that were written hold their share already; one that is gone binds nobody.
             quotas = self.quotas.fresh(namespace).await;
@@ -132,22 +161,24 @@ impl Decider {
             }
         }
         waiters.into_iter().for_each(|waiter| waiter.tell(Err(last.clone())));
+        refused
     }
 
-    /// Charges one after the other. Those that remain are waiting for the quotas to be written.
-    fn charge(&self, waiters: Vec<Waiter>, quotas: &mut [Quota]) -> Vec<Waiter> {
-        let mut waiting = Vec::new();
-        for waiter in waiters {
+    /// Charges one after the other. Those that remain are waiting for the quotas to be written; those who are refused are
+    /// given back.
+    fn charge(&self, waiters: &mut Vec<Waiter>, quotas: &mut [Quota]) -> Vec<(Waiter, Status)> {
+        let mut refused = Vec::new();
+        for waiter in std::mem::take(waiters) {
             match waiter.ask.charge(quotas, &self.limited) {
-                Err(refusal) => waiter.tell(Err(refusal)),
+                Err(refusal) => refused.push((waiter, refusal)),
                 Ok(changes) if changes.is_empty() || waiter.ask.dry_run => waiter.tell(Ok(())),
                 Ok(changes) => {
                     changes.into_iter().for_each(|(at, used)| quotas[at].used = used);
-                    waiting.push(waiter);
+                    waiters.push(waiter);
                 }
             }
         }
-        waiting
+        refused
     }
 
     /// Writes the usage, unless somebody else has written the quota since.
