@@ -17,6 +17,7 @@ mod kubectl_apply;
 mod kubectl_operations;
 mod kubelet;
 mod protobuf;
+mod races;
 mod readme;
 mod several_servers;
 mod slow_watchers;
