@@ -16,7 +16,7 @@ use generic_server::{
     openapi::{OpenApi, Published},
     outbound,
     pages::{Flagz, Profiles, Snapshots, Statusz, Verbosity},
-    pipeline::{Cors, Pipeline},
+    pipeline::{Cors, Impersonation, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
     tasks::{Task, Tasks},
@@ -199,6 +199,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let pipeline = Pipeline {
         front,
         authentication: identity::authentication(config, pki, core.tokens)?,
+        impersonation: Impersonation::new(config.features.is_on("ConstrainedImpersonation"), metrics.registry()),
         authorizer,
         flows: config.requests.priority_and_fairness.then_some(core.flows),
         cors: cors(config)?,

@@ -176,7 +176,7 @@ impl Drop for Label {
     }
 }
 
-fn register<C: prometheus::core::Collector + Clone + 'static>(
+pub(crate) fn register<C: prometheus::core::Collector + Clone + 'static>(
     registry: &Registry,
     collector: prometheus::Result<C>,
 ) -> C {

@@ -81,7 +81,7 @@ pub(super) static GATES: &[Gate] = &[
     row("ComponentStatusz", Beta, true, Fixed(true)),
     row("ConcurrentWatchObjectDecode", Beta, false, Unseen),
     row("ConsistentListFromCache", Stable, true, Locked),
-    row("ConstrainedImpersonation", Beta, true, Fixed(false)),
+    row("ConstrainedImpersonation", Beta, true, Followed),
     row("ContainerCheckpoint", Beta, true, Unseen),
     row("ContainerRestartRules", Beta, true, Fixed(true)),
     row("ContainerStopSignals", Alpha, false, Fixed(false)),

@@ -10,4 +10,4 @@ pub use authorizer::{Attributes, Authorizer, Decision, Mode, NonResourceRule, Re
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
 pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
 pub use tokens::StaticTokens;
-pub use user::User;
+pub use user::{User, node_of_name, service_account_of_name};

@@ -1,6 +1,6 @@
 //! The identity behind a request.
 
-use machinery::Str;
+use machinery::{Str, meta::names};
 
 /// A user, as authentication found it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,10 +18,12 @@ pub struct User {
 impl User {
     /// The group of those who may do everything.
     pub const MASTERS: &'static str = "system:masters";
+    /// The name of those whom nobody knows.
+    pub const ANONYMOUS: &'static str = "system:anonymous";
 
     /// Nobody in particular.
     pub fn anonymous() -> Self {
-        User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+        User { name: Self::ANONYMOUS.into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
     }
 
     /// The server itself, for what its own controllers write.
@@ -47,5 +49,36 @@ impl User {
         }
         self.groups.push("system:authenticated".into());
         self
+    }
+}
+
+/// Namespace and name of the service account that a user name stands for. Names that only look so (`…:default:a:b`, capitals,
+/// nothing behind the colon) are other users'.
+pub fn service_account_of_name(user_name: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user_name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let valid = names::dns1123_label(namespace).is_empty() && names::dns1123_subdomain(name).is_empty();
+    valid.then_some((namespace, name))
+}
+
+/// The node that a user name stands for.
+pub fn node_of_name(user_name: &str) -> Option<&str> {
+    user_name.strip_prefix("system:node:").filter(|name| names::dns1123_subdomain(name).is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_well_formed_names_are_those_of_service_accounts_and_nodes() {
+        let check = |name: &str, expect| assert_eq!(service_account_of_name(name), expect, "{name}");
+        check("system:serviceaccount:default:a.b-1", Some(("default", "a.b-1")));
+        for name in ["default:A", "default:a:b", "default:", ":a", "default", "", "a.b:c", "Default:a", "default:a b"] {
+            check(&format!("system:serviceaccount:{name}"), None);
+        }
+        assert_eq!(node_of_name("system:node:n1.example"), Some("n1.example"));
+        for name in ["system:node:", "system:node:N1", "system:node:a:b", "node:a"] {
+            assert_eq!(node_of_name(name), None, "{name}");
+        }
     }
 }

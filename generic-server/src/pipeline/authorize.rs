@@ -1,6 +1,7 @@
 //! Step: may they?
 
 use machinery::meta::{
+    go_text::quote,
     gvk::GroupResource,
     status::{Details, Status},
 };
@@ -26,13 +27,13 @@ pub async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, use
     }
 }
 
-/// The 403.
+/// The 403. What the client sent is shown as upstream shows it, safe to stand in a page.
 pub(super) fn refusal_of(info: &RequestInfo, user: &User, reason: &str) -> Status {
-    let user = &user.name;
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    let user = quote(&user.name);
     if !info.is_resource {
-        let text = format!("forbidden: User {user:?} cannot {} path {:?}{because}", info.method, info.path);
-        return Status::new(403, "Forbidden", text).with_details(Details::default());
+        let what = escape(&format!("User {user} cannot {} path {}", info.method, quote(&info.path)));
+        return Status::new(403, "Forbidden", format!("forbidden: {what}{because}")).with_details(Details::default());
     }
     let resource = GroupResource::new(info.group.clone(), info.resource.clone());
     let what = if info.subresource.is_empty() {
@@ -43,12 +44,29 @@ pub(super) fn refusal_of(info: &RequestInfo, user: &User, reason: &str) -> Statu
     let place = if info.namespace.is_empty() {
         " at the cluster scope".to_owned()
     } else {
-        format!(" in the namespace {:?}", info.namespace)
+        format!(" in the namespace {}", quote(&info.namespace))
     };
-    let why = format!(
-        "User {user:?} cannot {} resource {what:?} in API group {:?}{place}{because}",
-        info.verb_name(),
-        info.group
-    );
-    Status::forbidden(&resource, &info.name, why)
+    let (verb, what, group) = (info.verb_name(), quote(&what), quote(&info.group));
+    let why = escape(&format!("User {user} cannot {verb} resource {what} in API group {group}{place}"));
+    Status::forbidden(&resource, &info.name, why + &because)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::resolve::resource_info;
+
+    #[test]
+    fn a_refusal_shows_what_was_sent_harmlessly() {
+        let user = User { name: "<b>&\u{7f}\u{fc}".into(), ..User::default() };
+        let info = RequestInfo { namespace: "a'b".into(), ..resource_info("get", "x>y", "v1", "pods") };
+        let status = refusal_of(&info, &user, "a<b");
+        let expect = "pods.x>y is forbidden: User \"&lt;b&gt;&amp;\\x7f\u{fc}\" cannot get resource \"pods\" in API group \
+                      \"x&gt;y\" in the namespace \"a'b\": a<b";
+        assert_eq!(status.message, expect);
+    }
 }

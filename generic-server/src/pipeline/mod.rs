@@ -26,6 +26,7 @@ use tracing::Instrument;
 pub use authenticate::Authentication;
 pub use authorize::authorize_info;
 pub use cors::Cors;
+pub use impersonate::Impersonation;
 
 use crate::{
     auth::{Authorizer, User},
@@ -45,6 +46,8 @@ pub struct Pipeline {
     pub front: Arc<GenericServer>,
     /// Who asks?
     pub authentication: Authentication,
+    /// Who may act as somebody else?
+    pub impersonation: Impersonation,
     /// May they?
     pub authorizer: Arc<dyn Authorizer>,
     /// To which flow a request belongs; `None`: to none.
@@ -140,7 +143,7 @@ impl Pipeline {
             return Ok(preflight);
         }
         self.authentication.authenticate(&mut request).await?;
-        impersonate::impersonate(&*self.authorizer, &mut request).await?;
+        self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
         if let Some(found) = self.flow_of(&request) {
             flow.get_or_init(|| found);
         }

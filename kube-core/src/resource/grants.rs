@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Authorizer, User},
+    auth::{Authorizer, User, service_account_of_name},
     pipeline::{authorize_info, resolve::resource_info},
     registry::{Consult, Judged, Registry},
     request::RequestInfo,
@@ -181,11 +181,9 @@ fn allocated_node(claim: &Value) -> Option<&str> {
 
 /// Whether the user is a service account whose token is bound to the node.
 fn is_on(user: &User, node: &str) -> bool {
-    let account = user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
-    let is_account = account.is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
     let bound = user.extra.iter().find(|(key, _)| key == NODE_NAME).map(|(_, values)| values.as_slice());
     let Some([name]) = bound else { return false };
-    is_account && names::dns1123_subdomain(name).is_empty() && name == node
+    service_account_of_name(&user.name).is_some() && names::dns1123_subdomain(name).is_empty() && name == node
 }
 
 #[cfg(test)]
