@@ -28,14 +28,15 @@ impl<'a> Token<'a> {
         let (header, claims) = message.split_once('.')?;
         let object = |part: &str| {
             let bytes = BASE64.decode(part).ok()?;
-            json::decode(&bytes).ok().filter(|value| value.as_object().is_some())
+            // Of a member that stands there twice, two readers may take one each.
+            let (value, doubled) = json::decode_strict(&bytes).ok()?;
+            (value.as_object().is_some() && doubled.is_empty()).then_some(value)
         };
-        Some(Token {
-            message,
-            signature: BASE64.decode(signature).ok()?,
-            header: object(header)?,
-            claims: object(claims)?,
-        })
+        let header = object(header)?;
+        let key_id = header.get("kid").is_none_or(|id| id.is_null() || id.as_str().is_some());
+        let signature = BASE64.decode(signature).ok()?;
+        let claims = object(claims)?;
+        key_id.then_some(Token { message, signature, header, claims })
     }
 
     /// Whether one of the keys signed the token.
@@ -76,7 +77,14 @@ mod tests {
         assert!(token.is_signed_by(&keys));
         assert!(!token.is_signed_by(&made(&rcgen::PKCS_ECDSA_P256_SHA256)), "by another key");
 
+        let signer = keys.signer().expect("a signer");
+        let other_id = BASE64.encode(format!(r#"{{"alg":"{}","kid":"other"}}"#, signer.algorithm));
         let parts: Vec<&str> = text.split('.').collect();
+        let message = format!("{other_id}.{}", parts[1]);
+        let signature = BASE64.encode(signer.sign(message.as_bytes()).expect("signed"));
+        let other = format!("{message}.{signature}");
+        assert!(!Token::parse(&other).expect("a token").is_signed_by(&keys), "names a key that is not there");
+
         let forged = BASE64.encode(br#"{"sub":"root"}"#);
         let changed = format!("{}.{forged}.{}", parts[0], parts[2]);
         assert!(!Token::parse(&changed).expect("a token").is_signed_by(&keys));
@@ -86,7 +94,11 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_none() {
-        for text in ["", "a.b", "a.b.c", "....", "e30.W10.", "e30.e30", &"e30.".repeat(20_000)] {
+        let encoded = |text: &str| BASE64.encode(text);
+        let doubled = format!("e30.{}.", encoded(r#"{"exp":1,"exp":9999999999}"#));
+        let key_id = format!("{}.e30.", encoded(r#"{"kid":["a"]}"#));
+        let long = "e30.".repeat(20_000);
+        for text in ["", "a.b", "a.b.c", "....", "e30.W10.", "e30.e30", &doubled, &key_id, &long] {
             assert!(Token::parse(text).is_none(), "{text:.20}");
         }
         assert!(Token::parse("e30.e30.").is_some());

@@ -71,10 +71,9 @@ impl Keys {
         self.signing.as_ref()
     }
 
-    /// The keys that may have signed a token: the one that it names, or else all.
+    /// The keys that may have signed a token: the one that it names, and all if it names none.
     pub(super) fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a PublicKey> {
-        let named = self.checking.iter().any(|key| key.id == id);
-        self.checking.iter().filter(move |key| !named || key.id == id)
+        self.checking.iter().filter(move |key| id.is_empty() || key.id == id)
     }
 
     /// The signature algorithms in use, each once.

@@ -2,14 +2,15 @@
 //! good as long as their secret holds them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use generic_server::auth::User;
+use generic_server::auth::{User, service_account_of_name};
 use machinery::{
-    Value,
+    Str, Value,
     codec::json,
     meta::{Meta, status::Status},
 };
 
 use super::{
+    claims::text,
     lookup::{Bound, Kind, Lookup},
     verify::user,
 };
@@ -23,22 +24,21 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// What such a token says.
 pub(super) struct Legacy {
-    namespace: String,
-    secret: String,
-    account: String,
-    uid: String,
+    namespace: Str,
+    secret: Str,
+    account: Str,
+    uid: Str,
 }
 
 impl Legacy {
-    /// Reads the claims.
-    pub(super) fn of(claims: &Value) -> Result<Self, &'static str> {
-        let claim = |name: &str| claims.str_at(&[&format!("{PREFIX}{name}")]).unwrap_or_default().to_owned();
-        let subject = claims.str_at(&["sub"]).unwrap_or_default();
+    /// Reads the claims that such tokens have beside the public ones.
+    pub(super) fn of(claims: &Value, subject: &str) -> Result<Self, String> {
+        let claim = |name: &str| text(claims, &format!("{PREFIX}{name}"));
         let legacy = Legacy {
-            namespace: claim("namespace"),
-            secret: claim("secret.name"),
-            account: claim("service-account.name"),
-            uid: claim("service-account.uid"),
+            namespace: claim("namespace")?,
+            secret: claim("secret.name")?,
+            account: claim("service-account.name")?,
+            uid: claim("service-account.uid")?,
         };
         for (value, missing) in [
             (subject, "sub claim is missing"),
@@ -48,11 +48,11 @@ impl Legacy {
             (&legacy.uid, "serviceAccountUID claim is missing"),
         ] {
             if value.is_empty() {
-                return Err(missing);
+                return Err(missing.to_owned());
             }
         }
-        if subject != super::username(&legacy.namespace, &legacy.account) {
-            return Err("sub claim is invalid");
+        if service_account_of_name(subject) != Some((&legacy.namespace, &legacy.account)) {
+            return Err("sub claim is invalid".to_owned());
         }
         Ok(legacy)
     }
@@ -100,20 +100,24 @@ mod tests {
 
     #[test]
     fn all_claims_are_there_and_agree() {
-        let claims = |subject: &str, uid: &str| {
+        let claims = |account: &str, uid: &str| {
             object! {
-                "sub" => subject, "kubernetes.io/serviceaccount/namespace" => "n",
+                "kubernetes.io/serviceaccount/namespace" => "n",
                 "kubernetes.io/serviceaccount/secret.name" => "s",
-                "kubernetes.io/serviceaccount/service-account.name" => "robot",
+                "kubernetes.io/serviceaccount/service-account.name" => account,
                 "kubernetes.io/serviceaccount/service-account.uid" => uid,
             }
         };
-        let check = |subject: &str, uid: &str, expect: Option<&str>| {
-            assert_eq!(Legacy::of(&claims(subject, uid)).err(), expect);
+        let check = |subject: &str, account: &str, uid: &str, expect: Option<&str>| {
+            assert_eq!(Legacy::of(&claims(account, uid), subject).err().as_deref(), expect, "{subject}");
         };
-        check("system:serviceaccount:n:robot", "u", None);
-        check("system:serviceaccount:n:other", "u", Some("sub claim is invalid"));
-        check("system:serviceaccount:n:robot", "", Some("serviceAccountUID claim is missing"));
-        check("", "u", Some("sub claim is missing"));
+        check("system:serviceaccount:n:robot", "robot", "u", None);
+        check("system:serviceaccount:n:other", "robot", "u", Some("sub claim is invalid"));
+        check("system:serviceaccount:n:Robot", "Robot", "u", Some("sub claim is invalid"));
+        check("system:serviceaccount:n:robot", "robot", "", Some("serviceAccountUID claim is missing"));
+        check("", "robot", "u", Some("sub claim is missing"));
+        let mut mistyped = claims("robot", "u");
+        mistyped.set(&["kubernetes.io/serviceaccount/secret.name"], 7);
+        assert!(Legacy::of(&mistyped, "system:serviceaccount:n:robot").is_err());
     }
 }

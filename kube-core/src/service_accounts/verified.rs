@@ -70,8 +70,6 @@ impl VerifiedTokens {
 
 #[cfg(test)]
 mod tests {
-    use machinery::object;
-
     use super::*;
 
     #[test]
@@ -82,7 +80,7 @@ mod tests {
                 user: Arc::default(),
                 audiences: Vec::new(),
                 own_audiences: Arc::new([]),
-                validity: Validity::of(&object! { "exp" => expires }),
+                validity: Validity { expires, ..Validity::default() },
                 bound: Vec::new(),
                 legacy: None,
             })

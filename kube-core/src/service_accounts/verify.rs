@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::auth::{TokenAuthenticator, TokenOwner, User};
-use machinery::{Str, Value, meta::Timestamp};
+use machinery::{Str, meta::Timestamp};
 
 use super::{
-    Settings, claims,
-    claims::Validity,
+    Settings,
+    claims::{Claims, OwnClaims, Reference},
     jwt::Token,
     legacy::{self, Legacy},
     lookup::{Bound, Kind, Lookup},
@@ -68,8 +68,8 @@ impl Verifier {
         if !token.is_signed_by(keys) {
             return Err("invalid signature".to_owned());
         }
-        let claims = &token.claims;
-        let mut audiences = claims::audiences(claims);
+        let claims = Claims::of(&token.claims)?;
+        let mut audiences = claims.audiences.clone();
         if audiences.is_empty() {
             audiences = self.settings.audiences.to_vec();
         }
@@ -78,31 +78,23 @@ impl Verifier {
             user: Arc::new(user.authenticated()),
             audiences,
             own_audiences: own,
-            validity: Validity::of(claims),
+            validity: claims.validity,
             bound,
             legacy,
         };
-        if claims.str_at(&["iss"]) == Some(legacy::ISSUER) {
-            let legacy = Legacy::of(claims)?;
+        if claims.issuer == legacy::ISSUER {
+            let legacy = Legacy::of(&token.claims, &claims.subject)?;
             return Ok(verified(legacy.user(), vec![legacy.account(&self.lookup)], Some(legacy)));
         }
-        let (user, bound) = self.bound_token(claims);
+        let (user, bound) = self.bound_token(&claims);
         Ok(verified(user, bound, None))
     }
 
     /// The user of a bound token, and what binds it.
-    fn bound_token(&self, claims: &Value) -> (User, Vec<Bound>) {
-        let own = |path: &[&str]| {
-            let path: Vec<&str> = ["kubernetes.io"].iter().chain(path).copied().collect();
-            claims.str_at(&path).unwrap_or_default()
-        };
-        let reference = |member: &str| {
-            let there = claims.at(&["kubernetes.io", member]).is_some_and(|v| !v.is_null());
-            there.then(|| (own(&[member, "name"]), own(&[member, "uid"])))
-        };
-        let namespace = own(&["namespace"]);
-        let (name, uid) = reference("serviceaccount").unwrap_or_default();
-        let mut bound = vec![self.lookup.bound(Kind::Account, namespace, name, uid)];
+    fn bound_token(&self, claims: &Claims) -> (User, Vec<Bound>) {
+        let OwnClaims { namespace, account, pod, node, secret } = &claims.own;
+        let bind = |kind, namespace: &str, to: &Reference| self.lookup.bound(kind, namespace, &to.name, &to.uid);
+        let mut bound = vec![bind(Kind::Account, namespace, account)];
         let mut extra: Vec<(Str, Vec<Str>)> = Vec::new();
         let mut tell = |key: &'static str, value: &str| {
             if !value.is_empty() {
@@ -110,27 +102,26 @@ impl Verifier {
                 extra.push((key, vec![Str::from(value)]));
             }
         };
-        if let Some(id) = claims.str_at(&["jti"]).filter(|id| !id.is_empty()) {
-            tell("credential-id", &format!("JTI={id}"));
+        if !claims.id.is_empty() {
+            tell("credential-id", &format!("JTI={}", claims.id));
         }
-        let (pod, node) = (reference("pod"), reference("node"));
-        if let Some((name, uid)) = node {
-            tell("node-name", name);
-            tell("node-uid", uid);
+        if let Some(node) = node {
+            tell("node-name", &node.name);
+            tell("node-uid", &node.uid);
             // The node of a pod is told, and may go: the pod goes then, too.
             if pod.is_none() {
-                bound.push(self.lookup.bound(Kind::Node, "", name, uid));
+                bound.push(bind(Kind::Node, "", node));
             }
         }
-        if let Some((name, uid)) = pod {
-            tell("pod-name", name);
-            tell("pod-uid", uid);
-            bound.push(self.lookup.bound(Kind::Pod, namespace, name, uid));
+        if let Some(pod) = pod {
+            tell("pod-name", &pod.name);
+            tell("pod-uid", &pod.uid);
+            bound.push(bind(Kind::Pod, namespace, pod));
         }
-        if let Some((name, uid)) = reference("secret") {
-            bound.push(self.lookup.bound(Kind::Secret, namespace, name, uid));
+        if let Some(secret) = secret {
+            bound.push(bind(Kind::Secret, namespace, secret));
         }
-        (user(namespace, name, uid, extra), bound)
+        (user(namespace, &account.name, &account.uid, extra), bound)
     }
 
     /// The audiences that were asked for and that the token is for.
