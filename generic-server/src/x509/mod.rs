@@ -9,6 +9,7 @@ mod chain;
 mod constraints;
 mod handshake;
 mod names;
+mod request;
 mod signature;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use std::fmt;
 pub use certificate::Certificate;
 pub use chain::{Purpose, Roots};
 pub use handshake::{ServerVerifier, certified_key, verify_tls12_signature, verify_tls13_signature};
+pub use request::CertificateRequest;
 
 /// Why a certificate is not good, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -125,6 +125,29 @@ pub(super) fn check(
     verified.map_err(|_| X509Error(failure.to_owned()))
 }
 
+/// [`check`], for signatures that may be made with SHA-1, too.
+pub(super) fn check_with_sha1(
+    algorithm: SignatureAlgorithm,
+    key: &PublicKey,
+    message: &[u8],
+    signature: &[u8],
+) -> Result<(), X509Error> {
+    let (verifier, failure): (&'static dyn VerificationAlgorithm, &str) = match (algorithm, key.kind) {
+        (SignatureAlgorithm::Insecure("SHA1-RSA"), Key::Rsa) => {
+            (&algorithms::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, "crypto/rsa: verification error")
+        }
+        (SignatureAlgorithm::Insecure("ECDSA-SHA1"), Key::P256) => {
+            (&algorithms::ECDSA_P256_SHA1_ASN1, "x509: ECDSA verification failure")
+        }
+        (SignatureAlgorithm::Insecure("ECDSA-SHA1"), Key::P521) => {
+            (&algorithms::ECDSA_P521_SHA1_ASN1, "x509: ECDSA verification failure")
+        }
+        _ => return check(algorithm, key, message, signature),
+    };
+    let verified = UnparsedPublicKey::new(verifier, &key.bytes).verify(message, signature);
+    verified.map_err(|_| X509Error(failure.to_owned()))
+}
+
 /// Keys of 1024 bits count, as they do for Go; where the library cannot, from 2048 on.
 fn pkcs1(hash: Hash) -> &'static dyn VerificationAlgorithm {
     match hash {

@@ -13,7 +13,7 @@ use generic_server::{
 };
 use machinery::{Value, meta::status::Status};
 
-use crate::certificates::subject;
+use crate::certificates::parse_request;
 
 const GROUP: &str = "certificates.k8s.io";
 
@@ -85,9 +85,9 @@ impl Admission for SubjectRestriction {
             return Ok(());
         }
         let pem = object.str_at(&["spec", "request"]).unwrap_or_default();
-        let subject = subject(&BASE64.decode(pem).unwrap_or_default())
+        let parsed = parse_request(&BASE64.decode(pem).unwrap_or_default())
             .map_err(|why| a.forbidden(object, format!("failed to parse CSR: {why}")))?;
-        if subject.organizations.iter().any(|group| group == User::MASTERS) {
+        if parsed.organizations().iter().any(|group| group == User::MASTERS) {
             let why = format!("use of {API_CLIENT} signer with {} group is not allowed", User::MASTERS);
             return Err(a.forbidden(object, why));
         }

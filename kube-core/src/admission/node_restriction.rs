@@ -16,7 +16,7 @@ use machinery::{
 };
 
 use super::is_mirror;
-use crate::{certificates::subject, node_authorizer::node_of};
+use crate::{certificates::parse_request, node_authorizer::node_of};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const LEASES: &str = "kube-node-lease";
@@ -315,10 +315,10 @@ fn signing_request(a: &Attributes<'_>, request: &Value, node: &str) -> Result<()
         return Ok(());
     }
     let pem = request.str_at(&["spec", "request"]).unwrap_or_default();
-    let subject =
-        subject(&BASE64.decode(pem).unwrap_or_default()).map_err(|why| format!("unable to parse csr: {why}"))?;
+    let parsed =
+        parse_request(&BASE64.decode(pem).unwrap_or_default()).map_err(|why| format!("unable to parse csr: {why}"))?;
     let wanted = format!("system:node:{node}");
-    holds(subject.common_name == wanted, format!("can only create a node CSR with CN={wanted}"))
+    holds(parsed.common_name() == wanted, format!("can only create a node CSR with CN={wanted}"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     row::{GroupVersion, Row},
 };
 
-pub(crate) use request::subject;
+pub(crate) use request::parse as parse_request;
 
 const V1: GroupVersion = GroupVersion("certificates.k8s.io", "v1");
 

@@ -1,104 +1,66 @@
 //! The PEM in requests and in what is issued.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use machinery::Str;
-use x509_parser::{
-    certification_request::X509CertificationRequest, error::X509Error, prelude::FromDer as _,
-    x509::AttributeTypeAndValue,
+use generic_server::x509::CertificateRequest;
+use machinery::{
+    codec::pem::{self, Block},
+    meta::go_text::quote,
 };
 
-/// What a request for a certificate (PKCS #10) says of whom it is for.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Subject {
-    pub(crate) common_name: Str,
-    pub(crate) organizations: Vec<Str>,
-}
-
-/// Reads a request and checks that who made it has the key.
+/// Reads a request for a certificate: the one block that signers look at, the first.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn subject(pem: &[u8]) -> Result<Subject, String> {
-    let no_request = || "PEM block type must be CERTIFICATE REQUEST".to_owned();
-    let first = blocks(pem).into_iter().next();
-    let Some(Block { der, .. }) = first.filter(|block| block.label == "CERTIFICATE REQUEST") else {
-        return Err(no_request());
-    };
-    let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|e| format!("asn1: {e}"))?;
-    if !rest.is_empty() {
-        return Err("asn1: syntax error: trailing data".to_owned());
-    }
-    request.verify_signature().map_err(|error| match error {
-        X509Error::SignatureUnsupportedAlgorithm => "x509: cannot verify signature: algorithm unimplemented".to_owned(),
-        _ => "x509: the signature of the request is not its key's".to_owned(),
-    })?;
-    let subject = &request.certification_request_info.subject;
-    let text = |attribute: &AttributeTypeAndValue<'_>| attribute.as_str().map(Str::from).ok();
-    Ok(Subject {
-        common_name: subject.iter_common_name().filter_map(text).last().unwrap_or_default(),
-        organizations: subject.iter_organization().filter_map(text).collect(),
-    })
+pub(crate) fn parse(text: &[u8]) -> Result<CertificateRequest, String> {
+    let block = pem::first(text).map(|(block, _)| block).filter(|block| block.label == b"CERTIFICATE REQUEST");
+    let block = block.ok_or("PEM block type must be CERTIFICATE REQUEST")?;
+    CertificateRequest::parse(&block.der).map_err(|error| error.to_string())
+}
+
+/// Checks a request, and that who made it has the key.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn check_request(text: &[u8]) -> Result<(), String> {
+    parse(text)?.check_signature().map_err(|error| error.to_string())
 }
 
 /// Whether PEM holds certificates and nothing else; none at all is no certificate yet, and fine.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn check_certificates(pem: &[u8]) -> Result<(), String> {
-    if pem.is_empty() {
+pub(super) fn check_certificates(text: &[u8]) -> Result<(), String> {
+    if text.is_empty() {
         return Ok(());
     }
-    let blocks = blocks(pem);
-    for Block { label, headers, der } in &blocks {
-        if label != "CERTIFICATE" {
-            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {label:?}"));
+    let mut count = 0;
+    for Block { label, headers, der } in pem::blocks(text) {
+        if label != b"CERTIFICATE" {
+            let label = quote(&String::from_utf8_lossy(label));
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {label}"));
         }
-        if *headers {
+        if headers {
             return Err("no PEM block headers are permitted".to_owned());
         }
-        x509_parser::parse_x509_certificate(der).map_err(|e| format!("x509: malformed certificate: {e}"))?;
+        if der.is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+        }
+        let mut rest = &der[..];
+        while !rest.is_empty() {
+            (rest, _) =
+                x509_parser::parse_x509_certificate(rest).map_err(|e| format!("x509: malformed certificate: {e}"))?;
+        }
+        count += 1;
     }
-    if blocks.is_empty() {
+    if count == 0 {
         return Err("must contain at least one CERTIFICATE PEM block".to_owned());
     }
     Ok(())
 }
 
-/// One block of PEM.
-struct Block {
-    label: String,
-    headers: bool,
-    der: Vec<u8>,
-}
-
-/// The blocks that are begun and ended, and whose base64 is sound: what is not, is passed over.
-fn blocks(pem: &[u8]) -> Vec<Block> {
-    let text = String::from_utf8_lossy(pem);
-    let mut blocks = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let begun = line.trim_end().strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
-        let Some(label) = begun else { continue };
-        let end = format!("-----END {label}-----");
-        let (mut headers, mut base64) = (false, String::new());
-        for line in lines.by_ref() {
-            if line.trim_end() == end {
-                if let Ok(der) = STANDARD.decode(&base64) {
-                    blocks.push(Block { label: label.to_owned(), headers, der });
-                }
-                break;
-            }
-            match line.contains(':') {
-                true => headers = true,
-                false => base64.extend(line.split([' ', '\t'])),
-            }
-        }
-    }
-    blocks
-}
-
 #[cfg(test)]
 pub(super) mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
     use super::*;
 
     /// A request of somebody in some groups.
@@ -116,21 +78,36 @@ pub(super) mod tests {
     #[test]
     fn a_request_says_whom_it_is_for_and_is_signed() {
         let pem = made("jane", &["dev"]);
-        let jane = Subject { common_name: "jane".into(), organizations: vec!["dev".into()] };
-        assert_eq!(subject(pem.as_bytes()), Ok(jane));
+        let jane = parse(pem.as_bytes()).expect("a request");
+        assert_eq!((jane.common_name(), jane.organizations()), ("jane", &["dev".to_owned()][..]));
+        assert_eq!(check_request(pem.as_bytes()), Ok(()));
 
-        let no_request = Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
-        assert_eq!(subject(b""), no_request);
-        assert_eq!(subject(b"not a pem"), no_request);
-        assert_eq!(subject(pem_of_text("CERTIFICATE REQUEST", "NOTHING").as_bytes()), no_request);
-        assert_eq!(subject(pem.replace("CERTIFICATE REQUEST", "CERTIFICATE").as_bytes()), no_request);
+        let no_request = |text: &str| {
+            let why = parse(text.as_bytes()).expect_err("no request");
+            assert_eq!(why, "PEM block type must be CERTIFICATE REQUEST");
+        };
+        no_request("");
+        no_request("not a pem");
+        no_request(&pem_of_text("CERTIFICATE REQUEST", "NOTHING"));
+        no_request(&pem.replace("CERTIFICATE REQUEST", "CERTIFICATE"));
 
         // Another signature of the same length.
-        let Block { mut der, .. } = blocks(pem.as_bytes()).pop().expect("one");
+        let (Block { mut der, .. }, _) = pem::first(pem.as_bytes()).expect("one");
         let last = der.len() - 1;
         der[last] ^= 1;
         let changed = pem_of("CERTIFICATE REQUEST", &der);
-        assert!(subject(changed.as_bytes()).is_err());
+        assert!(parse(changed.as_bytes()).is_ok() && check_request(changed.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn the_block_that_signers_take_is_the_first_that_is_one() {
+        let (masters, other) = (made("jane", &["system:masters"]), made("jane", &["dev"]));
+        let check = |text: &str| {
+            assert_eq!(parse(text.as_bytes()).expect("a request").organizations(), ["system:masters"], "{text}");
+        };
+        check(&format!("{masters}{other}"));
+        check(&format!(" {other}{masters}"));
+        check(&format!("-----BEGIN CERTIFICATE REQUEST-----\n{masters}{other}"));
     }
 
     fn pem_of(label: &str, der: &[u8]) -> String {
@@ -152,6 +129,15 @@ pub(super) mod tests {
         check("", Ok(()));
         check(&certificate.pem(), Ok(()));
         check(&format!("{0}{0}", certificate.pem()), Ok(()));
+        let two = [&certificate.der()[..], certificate.der()].concat();
+        check(&pem_of("CERTIFICATE", &two), Ok(()));
+        check(&pem_of("CERTIFICATE", &two[..two.len() - 1]), Err("x509: malformed certificate: "));
+        check(
+            "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
+            Err("found CERTIFICATE PEM block containing 0"),
+        );
+        let headers = certificate.pem().replacen("-----\n", "-----\nKey: value\n\n", 1);
+        check(&headers, Err("no PEM block headers are permitted"));
         check("abc", Err("must contain at least one CERTIFICATE PEM block"));
         check(&key.serialize_pem(), Err("only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\""));
         check(&pem_of("CERTIFICATE", b"nonsense"), Err("x509: malformed certificate: "));

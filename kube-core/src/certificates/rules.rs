@@ -134,7 +134,7 @@ fn validate(csr: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
     let spec = csr.at("spec");
     let old_spec = old.map(|old| old.at("spec"));
     let request = spec.at("request");
-    if let Err(why) = request::subject(&decoded(&request)) {
+    if let Err(why) = request::check_request(&decoded(&request)) {
         request.invalid(why, errors);
     }
     usages(&spec.at("usages"), old_spec.as_ref().map(|old| old.at("usages").items()).unwrap_or_default(), errors);

@@ -4,6 +4,7 @@
 //! there.
 
 pub mod json;
+pub mod pem;
 pub mod protobuf;
 mod stacks;
 pub mod yaml;
