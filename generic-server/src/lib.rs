@@ -5,6 +5,7 @@ pub mod auth;
 mod body;
 pub mod discovery;
 pub mod fairness;
+pub mod features;
 pub mod fields;
 pub mod handlers;
 pub mod health;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use generic_server::resource::Enablement;
+use generic_server::{features::Features, resource::Enablement};
 
 use super::{
     Findings,
@@ -28,6 +28,11 @@ impl FeatureGates {
         };
         let of_group = group.filter(|_| gate.effect == Effect::Followed).and_then(|group| self.set.get(group).copied());
         own.or(of_group).unwrap_or(gate.default)
+    }
+
+    /// All that are on, for those who know nothing of flags.
+    pub fn features(&self) -> Features {
+        gates::GATES.iter().map(|gate| gate.name).filter(|name| self.is_on(name)).collect()
     }
 
     pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {

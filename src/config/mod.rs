@@ -171,6 +171,7 @@ impl Config {
         let serving = Serving::from_flags(flags, &requests, &mut findings);
         let authorization = Authorization::from_flags(flags, &mut findings);
         let authentication = Authentication::from_flags(flags, &authorization, &mut findings);
+        let features = FeatureGates::from_flags(flags, &mut findings);
         let config = Self {
             data_dir,
             serving,
@@ -178,9 +179,9 @@ impl Config {
             authentication,
             authorization,
             storage: Storage::from_flags(flags, &mut findings),
-            admission: Admission::from_flags(flags, &mut findings),
+            admission: Admission::from_flags(flags, &features, &mut findings),
             apis: features::apis(flags, &mut findings),
-            features: FeatureGates::from_flags(flags, &mut findings),
+            features,
             services: Services::from_flags(flags, &mut findings),
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
