@@ -119,15 +119,20 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         address: address.to_string().into(),
     });
     let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
-    let policies = Policies::new(&core.registries, Tables(tables.to_vec()), authorizer.clone(), services.clone());
+    let tables = Tables(tables.to_vec());
+    let policies = Policies::new(&core.registries, tables.clone(), authorizer.clone(), services.clone());
+    let surroundings = kube_core::admission::Surroundings {
+        registries: &core.registries,
+        authorizer: &authorizer,
+        tables: &tables,
+        settings: &config.admission.settings,
+    };
     let plugin = |name: &&str| -> Result<Arc<dyn admission::Admission>> {
         let found: Option<Arc<dyn admission::Admission>> = match *name {
             "AlwaysAdmit" => Some(Arc::new(AlwaysAdmit)),
             "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
             "NamespaceLifecycle" => Some(Arc::new(NamespaceLifecycle::new(namespaces.clone()))),
-            name => policies.plugin(name).or_else(|| {
-                kube_core::admission::plugin(name, &core.registries, &authorizer, &config.admission.settings)
-            }),
+            name => policies.plugin(name).or_else(|| kube_core::admission::plugin(name, &surroundings)),
         };
         // What the table of plugins calls built is built, or nothing starts.
         found.with_context(|| format!("nobody makes the admission plugin {name:?}"))

@@ -19,7 +19,7 @@ impl Tables {
     }
 
     /// The entry of a stored kind in a version.
-    pub(crate) fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Entry>> {
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Entry>> {
         self.0.iter().find_map(|table| {
             let table = table.load();
             let rows = table.group(group)?.entries();

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use kube_core::admission::Settings;
+use kube_core::admission::{Settings, is_idle};
 use machinery::{Value, codec::yaml};
 
-use super::Findings;
+use super::{Findings, features::FeatureGates};
 use crate::flags::Parsed;
 
 /// Whether this server has a plugin.
@@ -34,39 +34,39 @@ use State::*;
 #[rustfmt::skip]
 static PLUGINS: [Plugin; 41] = [
     row("AlwaysAdmit", false, Built),
-    row("NamespaceAutoProvision", false, NotBuilt),
+    row("NamespaceAutoProvision", false, Built),
     row("NamespaceLifecycle", true, Built),
-    row("NamespaceExists", false, NotBuilt),
-    row("LimitPodHardAntiAffinityTopology", false, NotBuilt),
+    row("NamespaceExists", false, Built),
+    row("LimitPodHardAntiAffinityTopology", false, Built),
     row("LimitRanger", true, Built),
     row("ServiceAccount", true, Built),
     row("NodeRestriction", false, Built),
     row("TaintNodesByCondition", true, Built),
-    row("AlwaysPullImages", false, NotBuilt),
+    row("AlwaysPullImages", false, Built),
     row("ImagePolicyWebhook", false, NotBuilt),
     row("PodSecurity", true, Built),
-    row("PodNodeSelector", false, NotBuilt),
+    row("PodNodeSelector", false, Built),
     row("Priority", true, Built),
     row("DefaultTolerationSeconds", true, Built),
-    row("PodTolerationRestriction", false, NotBuilt),
-    row("EventRateLimit", false, NotBuilt),
-    row("ExtendedResourceToleration", false, NotBuilt),
+    row("PodTolerationRestriction", false, Built),
+    row("EventRateLimit", false, Built),
+    row("ExtendedResourceToleration", false, Built),
     row("DefaultStorageClass", true, Built),
     row("StorageObjectInUseProtection", true, Built),
-    row("PodGroupProtection", true, NotBuilt),
-    row("OwnerReferencesPermissionEnforcement", false, NotBuilt),
+    row("PodGroupProtection", true, Built),
+    row("OwnerReferencesPermissionEnforcement", false, Built),
     row("PersistentVolumeClaimResize", true, Built),
     row("RuntimeClass", true, Built),
     row("CertificateApproval", true, Built),
     row("CertificateSigning", true, Built),
-    row("ClusterTrustBundleAttest", true, NotBuilt),
+    row("ClusterTrustBundleAttest", true, Built),
     row("CertificateSubjectRestriction", true, Built),
     row("DefaultIngressClass", true, Built),
-    row("DenyServiceExternalIPs", false, NotBuilt),
+    row("DenyServiceExternalIPs", false, Built),
     row("PodTopologyLabels", true, Built),
-    row("PodGroupWorkloadExists", true, NotBuilt),
-    row("NodeDeclaredFeatureValidator", true, NotBuilt),
-    row("JobValidation", true, NotBuilt),
+    row("PodGroupWorkloadExists", true, Built),
+    row("NodeDeclaredFeatureValidator", true, Built),
+    row("JobValidation", true, Built),
     row("PodResizeValidator", true, Built),
     row("MutatingAdmissionPolicy", true, Built),
     row("MutatingAdmissionWebhook", true, Built),
@@ -77,13 +77,10 @@ static PLUGINS: [Plugin; 41] = [
 ];
 
 /// Plugins that upstream's server configures with a file, and this one does not yet.
-const UNREAD_CONFIGURATIONS: [&str; 8] = [
-    "EventRateLimit",
+const UNREAD_CONFIGURATIONS: [&str; 5] = [
     "ImagePolicyWebhook",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
-    "PodNodeSelector",
-    "PodTolerationRestriction",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 ];
@@ -98,7 +95,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
+    pub(super) fn from_flags(flags: &Parsed, features: &FeatureGates, findings: &mut Findings) -> Self {
         let on = flags.list("enable-admission-plugins");
         let off = flags.list("disable-admission-plugins");
         let exactly = flags.list("admission-control");
@@ -126,23 +123,30 @@ impl Admission {
                 both.join(" ")
             ));
         }
+        let features = features.features();
         let has = |list: &[String], name: &str| list.iter().any(|given| given == name);
         let runs = |plugin: &&Plugin| {
             let Plugin { name, default, state } = plugin;
             let wanted =
                 if exactly.is_empty() { has(&on, name) || (*default && !has(&off, name)) } else { has(&exactly, name) };
-            wanted && *state == Built
+            wanted && *state == Built && !is_idle(name, &features)
         };
         let plugins: Vec<_> = PLUGINS.iter().filter(runs).map(|plugin| plugin.name).collect();
         let mut settings = Settings {
             not_ready_toleration_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_toleration_seconds: flags.int("default-unreachable-toleration-seconds"),
+            features: features.clone(),
             ..Settings::default()
         };
         if let Some(file) = findings.file(flags, "admission-control-config-file")
             && let Err(why) = configure(&file, &plugins, &mut settings, findings)
         {
             findings.error(format!("failed to read plugin config: {why}"));
+        }
+        if plugins.contains(&"EventRateLimit") && settings.event_limits.is_none() {
+            findings.error(
+                "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",
+            );
         }
         Self { plugins, settings }
     }
@@ -166,12 +170,13 @@ fn configure(file: &Path, running: &[&str], settings: &mut Settings, findings: &
             (None, Some(path)) if !path.is_empty() => read(&file.parent().unwrap_or(Path::new("")).join(path))?,
             _ => continue,
         };
+        if !running.contains(&name) {
+            findings.warn(format!("--admission-control-config-file: {name} is configured and does not run"));
+            continue;
+        }
         let has_use = settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))?;
         if !has_use && UNREAD_CONFIGURATIONS.contains(&name) {
-            if running.contains(&name) {
-                return Err(format!("{}: what it says to {name} is not read by this server yet", file.display()));
-            }
-            findings.warn(format!("--admission-control-config-file: {name} is configured and does not run"));
+            return Err(format!("{}: what it says to {name} is not read by this server yet", file.display()));
         }
     }
     Ok(())

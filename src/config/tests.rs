@@ -220,12 +220,18 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
     );
     check(&["--audit-policy-file=/no/such"], "--audit-policy-file: /no/such: No such file or directory");
     for flag in ["enable-admission-plugins", "admission-control"] {
-        let expect = "[admission plugin \"EventRateLimit\" is not built into this server yet, admission plugin \
-                      \"AlwaysPullImages\" is not built into this server yet]";
-        check(&[&format!("--{flag}=EventRateLimit,RuntimeClass,AlwaysPullImages")], expect);
+        let expect = "admission plugin \"ImagePolicyWebhook\" is not built into this server yet";
+        check(&[&format!("--{flag}=AlwaysDeny,RuntimeClass,ImagePolicyWebhook")], expect);
     }
-    let config = configure(&["--disable-admission-plugins=AlwaysDeny,JobValidation"]).expect("nobody asks for them");
-    assert!(!config.admission.plugins.contains(&"JobValidation"));
+    check(
+        &["--enable-admission-plugins=EventRateLimit"],
+        "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",
+    );
+    let config = configure(&["--disable-admission-plugins=AlwaysDeny"]).expect("nobody asks for it");
+    assert!(!config.admission.plugins.contains(&"JobValidation"), "its gate is off");
+    assert!(config.admission.plugins.contains(&"NodeDeclaredFeatureValidator"));
+    let config = configure(&["--feature-gates=NodeDeclaredFeatures=false"]).expect("is valid");
+    assert!(!config.admission.plugins.contains(&"NodeDeclaredFeatureValidator"));
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod kubelet;
 mod protobuf;
 mod races;
 mod readme;
+mod restricted;
 mod several_servers;
 mod slow_watchers;
 mod snapshots;

@@ -1,5 +1,5 @@
-//! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who approves and who signs requests of which
-//! signer, and what no request may ask for.
+//! CertificateApproval, CertificateSigning, CertificateSubjectRestriction and ClusterTrustBundleAttest: who approves and who
+//! signs requests of which signer, what no request may ask for, and who says which authorities a signer has.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use generic_server::{
 };
 use machinery::{Value, meta::status::Status};
 
-use crate::certificates::parse_request;
+use crate::{certificates::parse_request, rbac::same_but_for_owners};
 
 const GROUP: &str = "certificates.k8s.io";
 
@@ -92,5 +92,26 @@ impl Admission for SubjectRestriction {
             return Err(a.forbidden(object, why));
         }
         Ok(())
+    }
+}
+
+/// ClusterTrustBundleAttest: the bundle of a signer is written by who may attest for the signer.
+pub(super) struct Attesting(pub(super) Arc<dyn Authorizer>);
+
+#[async_trait]
+impl Admission for Attesting {
+    async fn validate(&self, a: &Attributes<'_>, bundle: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
+        let writes = matches!(a.operation, Operation::Create | Operation::Update);
+        let signer = signer(bundle);
+        if !writes || !a.is_of(GROUP, "clustertrustbundles") || signer.is_empty() {
+            return Ok(());
+        }
+        // Owners and finalizers are the garbage collector's business.
+        let is_collected =
+            a.operation == Operation::Update && a.old.is_some_and(|old| same_but_for_owners(bundle, old));
+        if is_collected || may(&*self.0, a.user, "attest", signer).await {
+            return Ok(());
+        }
+        Err(a.forbidden(bundle, format!("user not permitted to attest for signerName {signer:?}")))
     }
 }

@@ -1,11 +1,22 @@
 //! Admission plugins that are about built-in kinds, one file each.
 
+mod always_pull_images;
+mod anti_affinity;
 mod certificates;
 mod claim_resize;
+mod declared_features;
 mod default_classes;
+mod event_rate;
+mod extended_resources;
+mod external_ips;
 mod limit_ranger;
+mod mountable_secrets;
+mod namespaces;
 mod node_restriction;
+mod node_selectors;
+mod owners;
 mod parsed;
+mod pod_groups;
 mod pod_resize;
 mod pod_security;
 mod priority;
@@ -14,21 +25,34 @@ mod runtime_class;
 mod service_account;
 mod storage_protection;
 mod taints;
+mod toleration_coverage;
+mod toleration_limits;
 mod tolerations;
 mod topology_labels;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use generic_server::{
     admission::{Admission, Attributes, Operation},
     auth::Authorizer,
+    features::Features,
     registry::Registry,
 };
-use machinery::{Str, Value};
+use machinery::{
+    Str, Value,
+    meta::{GroupResource, status::Status},
+};
+use policies::Tables;
 
+pub use event_rate::EventLimit;
+pub use node_selectors::NodeSelectorSettings;
 pub use pod_security::PodSecuritySettings;
 pub(crate) use priority::system_classes;
 pub use quota::LimitedResource;
+pub use toleration_limits::TolerationSettings;
 
 /// What the plugins are set up with.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +65,14 @@ pub struct Settings {
     pub limited_resources: Vec<LimitedResource>,
     /// What is asked of pods where their namespace says nothing.
     pub pod_security: PodSecuritySettings,
+    /// On which nodes the pods of namespaces run.
+    pub node_selectors: NodeSelectorSettings,
+    /// What pods tolerate where their namespace says nothing.
+    pub tolerations: TolerationSettings,
+    /// How fast events may come; EventRateLimit needs some.
+    pub event_limits: Option<Vec<EventLimit>>,
+    /// Which features are on.
+    pub features: Features,
 }
 
 impl Settings {
@@ -50,7 +82,10 @@ impl Settings {
     /// What is wrong with the configuration.
     pub fn configure(&mut self, plugin: &str, config: &Value) -> Result<bool, String> {
         match plugin {
+            "EventRateLimit" => self.event_limits = Some(EventLimit::all_of(config)?),
+            "PodNodeSelector" => self.node_selectors = node_selectors::read(config)?,
             "PodSecurity" => self.pod_security = PodSecuritySettings::read(config)?,
+            "PodTolerationRestriction" => self.tolerations = TolerationSettings::read(config)?,
             "ResourceQuota" => self.limited_resources = LimitedResource::all_of(config)?,
             _ => return Ok(false),
         }
@@ -58,15 +93,61 @@ impl Settings {
     }
 }
 
+/// What plugins are made of.
+pub struct Surroundings<'a> {
+    /// The registries by group and plural.
+    pub registries: &'a HashMap<(Str, Str), Arc<Registry>>,
+    /// Who says what users may do.
+    pub authorizer: &'a Arc<dyn Authorizer>,
+    /// All resources that are served.
+    pub tables: &'a Tables,
+    /// What the plugins are set up with.
+    pub settings: &'a Settings,
+}
+
+/// Plugins that are about features, and the gates of those.
+const GATED: [(&str, &[&str]); 5] = [
+    ("ClusterTrustBundleAttest", &["ClusterTrustBundle"]),
+    ("PodGroupProtection", &["GenericWorkload"]),
+    ("PodGroupWorkloadExists", &["GenericWorkload"]),
+    ("JobValidation", &["GenericWorkload", "WorkloadWithJob"]),
+    ("NodeDeclaredFeatureValidator", &["NodeDeclaredFeatures"]),
+];
+
+/// Whether a plugin has nothing to do, as no feature that it is about is on.
+pub fn is_idle(name: &str, features: &Features) -> bool {
+    GATED.iter().any(|(plugin, gates)| *plugin == name && !gates.iter().any(|gate| features.is_on(gate)))
+}
+
 /// The plugin called `name`; `None` if it is not one of these.
-pub fn plugin(
-    name: &str,
-    registries: &HashMap<(Str, Str), Arc<Registry>>,
-    authorizer: &Arc<dyn Authorizer>,
-    settings: &Settings,
-) -> Option<Arc<dyn Admission>> {
+pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Admission>> {
+    let Surroundings { registries, authorizer, settings, .. } = surroundings;
+    let served = |group: &str, plural: &str| registries.get(&(Str::from(group), Str::from(plural))).cloned();
     let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
     Some(match name {
+        "AlwaysPullImages" => Arc::new(always_pull_images::AlwaysPullImages),
+        "NamespaceAutoProvision" => Arc::new(namespaces::AutoProvision(registry("", "namespaces"))),
+        "NamespaceExists" => Arc::new(namespaces::Exists(registry("", "namespaces"))),
+        "LimitPodHardAntiAffinityTopology" => Arc::new(anti_affinity::LimitAntiAffinity),
+        "PodNodeSelector" => Arc::new(node_selectors::NodeSelectors {
+            namespaces: registry("", "namespaces"),
+            settings: settings.node_selectors.clone(),
+        }),
+        "PodTolerationRestriction" => Arc::new(toleration_limits::TolerationLimits {
+            namespaces: registry("", "namespaces"),
+            settings: settings.tolerations.clone(),
+        }),
+        "EventRateLimit" => Arc::new(event_rate::EventRate::new(settings.event_limits.as_deref().unwrap_or_default())),
+        "ExtendedResourceToleration" => Arc::new(extended_resources::ExtendedResources),
+        "OwnerReferencesPermissionEnforcement" => {
+            Arc::new(owners::Owners { authorizer: (*authorizer).clone(), tables: surroundings.tables.clone() })
+        }
+        "DenyServiceExternalIPs" => Arc::new(external_ips::DenyExternalIps),
+        "ClusterTrustBundleAttest" => Arc::new(certificates::Attesting((*authorizer).clone())),
+        "PodGroupProtection" => Arc::new(pod_groups::Protection),
+        "PodGroupWorkloadExists" => Arc::new(pod_groups::WorkloadExists(served("scheduling.k8s.io", "workloads")?)),
+        "JobValidation" => Arc::new(pod_groups::Jobs(served("scheduling.k8s.io", "podgroups")?)),
+        "NodeDeclaredFeatureValidator" => Arc::new(declared_features::DeclaredFeatures(registry("", "nodes"))),
         "LimitRanger" => Arc::new(limit_ranger::LimitRanger::new(registry("", "limitranges"))),
         "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
         "PodSecurity" => Arc::new(pod_security::PodSecurity::new(
@@ -74,15 +155,13 @@ pub fn plugin(
             registry("", "pods"),
             settings.pod_security.clone(),
         )),
-        "NodeRestriction" => {
-            Arc::new(node_restriction::NodeRestriction { pods: registry("", "pods"), nodes: registry("", "nodes") })
-        }
+        "NodeRestriction" => Arc::new(node_restriction::NodeRestriction::new(registry, authorizer, &settings.features)),
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
         "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
         "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: registry("node.k8s.io", "runtimeclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations::new(settings)),
-        "CertificateApproval" => Arc::new(certificates::Approval(authorizer.clone())),
-        "CertificateSigning" => Arc::new(certificates::Signing(authorizer.clone())),
+        "CertificateApproval" => Arc::new(certificates::Approval((*authorizer).clone())),
+        "CertificateSigning" => Arc::new(certificates::Signing((*authorizer).clone())),
         "CertificateSubjectRestriction" => Arc::new(certificates::SubjectRestriction),
         "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
         "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),
@@ -110,20 +189,48 @@ fn creates(a: &Attributes<'_>, plural: &str) -> bool {
     a.operation == Operation::Create && a.subresource.is_empty() && a.row.group.is_empty() && a.row.plural == plural
 }
 
+/// Whether a write is one of a pod itself: a new one, or a changed one.
+fn writes_pod(a: &Attributes<'_>) -> bool {
+    matches!(a.operation, Operation::Create | Operation::Update) && a.subresource.is_empty() && a.is_of("", "pods")
+}
+
+/// The resource that is written, as errors name it.
+fn resource_of(a: &Attributes<'_>) -> GroupResource {
+    GroupResource::new(a.row.group.clone(), a.row.plural.clone())
+}
+
+/// The latest state of an object. One that is not there is called by its kind, in small letters: upstream's plugins look it
+/// up so.
+async fn found(registry: &Registry, namespace: &str, name: &str) -> Result<Value, Status> {
+    registry.get_value(namespace, name).await.map_err(|status| match status.code {
+        404 => {
+            let kind = registry.row.kind.to_ascii_lowercase();
+            Status::not_found(&GroupResource::new(registry.row.group.clone(), kind), name)
+        }
+        _ => status,
+    })
+}
+
+/// Whether a configuration is of this kind.
+fn expect_kind(config: &Value, api_version: &str, kind: &str) -> Result<(), String> {
+    let found = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
+    if found == (api_version, kind) {
+        Ok(())
+    } else {
+        Err(format!("{} {} is no {api_version} {kind}", found.0, found.1))
+    }
+}
+
 /// Whether a pod stands for one that a kubelet runs from a file.
 fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some()
 }
 
 /// Several findings as one refusal, in upstream's form: each is told once, and one needs no brackets.
-fn aggregated(findings: Vec<String>) -> String {
-    let mut told: Vec<String> = Vec::with_capacity(findings.len());
-    for finding in findings {
-        if !told.contains(&finding) {
-            told.push(finding);
-        }
-    }
-    match told.as_slice() {
+fn aggregated(mut findings: Vec<String>) -> String {
+    let mut told = HashSet::with_capacity(findings.len());
+    findings.retain(|finding| told.insert(finding.clone()));
+    match findings.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     }

@@ -18,7 +18,7 @@ use generic_server::{
     request::RequestInfo,
 };
 use machinery::Str;
-pub(crate) use related::names_in;
+pub(crate) use related::references_of;
 use related::{Kind, Sources};
 
 use crate::rbac::{Rule, node_rules};

@@ -210,11 +210,14 @@ fn secrets_of(volume: &Value, namespace: &Str) -> Vec<(Str, Str)> {
 }
 
 /// What a pod names. What a kubelet runs from a file gives it nothing.
-pub(crate) fn names_in(pod: &Value) -> Names {
+fn names_in(pod: &Value) -> Names {
+    let is_mirror = pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some();
+    if is_mirror { Names::default() } else { references_of(pod) }
+}
+
+/// What a pod refers to.
+pub(crate) fn references_of(pod: &Value) -> Names {
     let mut names = Names::default();
-    if pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some() {
-        return names;
-    }
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let list = |value: &'_ Value, path: &[&str]| -> Vec<Value> {
         value.at(path).and_then(Value::as_array).unwrap_or_default().to_vec()

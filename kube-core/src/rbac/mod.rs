@@ -12,7 +12,7 @@ use generic_server::{admission::Admission, auth::Authorizer, registry::Registry,
 use machinery::Str;
 
 pub use authorizer::Rbac;
-pub(crate) use authorizer::Rule;
+pub(crate) use authorizer::{Rule, same_but_for_owners};
 pub(crate) use bootstrap::node_rules;
 
 use crate::row::{GroupVersion, Row};

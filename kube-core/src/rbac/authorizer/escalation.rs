@@ -158,6 +158,12 @@ fn everything() -> [Rule; 2] {
 
 /// Whether an update takes away owners or finalizers and does nothing else: what the garbage collector does.
 fn changes_owners_only(new: &Value, old: &Value) -> bool {
+    let unlike = |member: &str| new.at(&["metadata", member]) != old.at(&["metadata", member]);
+    (unlike("ownerReferences") || unlike("finalizers")) && same_but_for_owners(new, old)
+}
+
+/// Whether objects differ in nothing but what the garbage collector writes.
+pub(crate) fn same_but_for_owners(new: &Value, old: &Value) -> bool {
     let rest = |object: &Value| {
         let mut object = object.clone();
         for member in ["ownerReferences", "finalizers", "managedFields", "resourceVersion"] {
@@ -165,8 +171,7 @@ fn changes_owners_only(new: &Value, old: &Value) -> bool {
         }
         object
     };
-    let unlike = |member: &str| new.at(&["metadata", member]) != old.at(&["metadata", member]);
-    (unlike("ownerReferences") || unlike("finalizers")) && rest(new).semantic_eq(&rest(old))
+    rest(new).semantic_eq(&rest(old))
 }
 
 fn group_resource(a: &Attributes<'_>) -> GroupResource {

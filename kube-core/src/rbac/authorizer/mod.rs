@@ -17,7 +17,7 @@ use generic_server::{
 };
 use machinery::Str;
 
-pub(crate) use escalation::NoEscalation;
+pub(crate) use escalation::{NoEscalation, same_but_for_owners};
 pub(crate) use policy::RoleRef;
 use policy::{Policy, States};
 pub(crate) use rule::Rule;
