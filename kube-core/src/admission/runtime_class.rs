@@ -12,10 +12,7 @@ use machinery::{
     meta::{Quantity, status::Status},
 };
 
-use super::creates;
-
-/// With so many tolerations, those that another one includes are no longer left out.
-const MAX_MERGED: usize = 500;
+use super::{creates, toleration_coverage::merged};
 
 /// The plugin.
 pub(super) struct RuntimeClass {
@@ -112,50 +109,6 @@ fn schedule(scheduling: &Value, pod: &mut Value) -> Result<(), String> {
         pod.set(&["spec", "tolerations"], merged(all));
     }
     Ok(())
-}
-
-/// Tolerations without those that another one includes; of equal ones the first stays.
-fn merged(all: Vec<Value>) -> Vec<Value> {
-    if all.len() > MAX_MERGED {
-        return all;
-    }
-    let mut merged: Vec<Value> = Vec::new();
-    for (i, toleration) in all.iter().enumerate() {
-        let included = merged.iter().any(|other| includes(other, toleration))
-            || all[i + 1..].iter().any(|other| other != toleration && includes(other, toleration));
-        if !included {
-            merged.push(toleration.clone());
-        }
-    }
-    merged
-}
-
-/// Whether one toleration stands all that another one stands.
-fn includes(wide: &Value, narrow: &Value) -> bool {
-    let text = |v: &Value, member: &str| v.str_at(&[member]).unwrap_or_default().to_owned();
-    let differ = |member: &str| text(wide, member) != text(narrow, member);
-    if wide.semantic_eq(narrow) {
-        return true;
-    }
-    let operator = text(wide, "operator");
-    if differ("key") && (!text(wide, "key").is_empty() || operator != "Exists") {
-        return false;
-    }
-    if differ("effect") && !text(wide, "effect").is_empty() {
-        return false;
-    }
-    let seconds = |v: &Value| v.get("tolerationSeconds").and_then(Value::as_i64);
-    if text(wide, "effect") == "NoExecute"
-        && let Some(most) = seconds(wide)
-        && seconds(narrow).is_none_or(|n| n > most)
-    {
-        return false;
-    }
-    match operator.as_str() {
-        "Equal" | "" => text(narrow, "operator") == "Equal" && !differ("value"),
-        "Exists" => true,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -111,6 +111,21 @@ impl<'a> Coverage<'a> {
     }
 }
 
+/// Tolerations without those that others cover. Of equal ones the first is kept.
+pub(super) fn merged(all: Vec<Value>) -> Vec<Value> {
+    let (mut kept, mut later) = (Coverage::default(), Coverage::default());
+    all.iter().for_each(|toleration| later.add(toleration));
+    let mut merged = Vec::new();
+    for toleration in &all {
+        later.remove(toleration);
+        if !kept.covers(toleration, Others::All) && !later.covers(toleration, Others::Unlike) {
+            kept.add(toleration);
+            merged.push(toleration.clone());
+        }
+    }
+    merged
+}
+
 #[cfg(test)]
 mod tests {
     use machinery::codec::json;
@@ -157,5 +172,25 @@ mod tests {
         assert!(!coverage.covers(&a, Others::Unlike) && coverage.covers(&b, Others::Unlike));
         coverage.add(&b);
         assert!(coverage.covers(&a, Others::Unlike));
+    }
+
+    fn list(text: &str) -> Vec<Value> {
+        json::decode(text.as_bytes()).expect("JSON").as_array().expect("a list").to_vec()
+    }
+
+    #[test]
+    fn merging_keeps_what_no_other_covers() {
+        let check = |all: &str, expect: &str| assert_eq!(merged(list(all)), list(expect), "{all}");
+        check(
+            r#"[{"key":"a","operator":"Equal","value":"1"},{"key":"b","operator":"Exists"},
+                {"key":"a","operator":"Exists"},{"key":"b","operator":"Exists"}]"#,
+            r#"[{"key":"b","operator":"Exists"},{"key":"a","operator":"Exists"}]"#,
+        );
+        // Each covers the other: the last one stays.
+        check(
+            r#"[{"key":"a","operator":"Exists","value":"1"},{"key":"a","operator":"Exists","value":"2"}]"#,
+            r#"[{"key":"a","operator":"Exists","value":"2"}]"#,
+        );
+        check(r#"[{"key":"a"},{"key":"a"}]"#, r#"[{"key":"a"}]"#);
     }
 }
