@@ -50,7 +50,24 @@ impl Posted {
 
     /// Lets admission see the document, as something made through `row` for the object `name` of `parent`.
     pub(crate) async fn admit(&mut self, parent: &Registry, row: &Resource, name: &str) -> Result<(), Status> {
-        let mut write = Write {
+        self.mutate(parent, row, name).await?;
+        self.validate(parent, row, name).await
+    }
+
+    /// The first half of [`Posted::admit`], for documents that are completed after it.
+    pub(crate) async fn mutate(&mut self, parent: &Registry, row: &Resource, name: &str) -> Result<(), Status> {
+        let (mut write, document) = self.write(row);
+        parent.mutate_posted(&mut write, name, document).await
+    }
+
+    /// The second half.
+    pub(crate) async fn validate(&mut self, parent: &Registry, row: &Resource, name: &str) -> Result<(), Status> {
+        let (mut write, document) = self.write(row);
+        parent.validate_posted(&mut write, name, document).await
+    }
+
+    fn write<'a>(&'a mut self, row: &'a Resource) -> (Write<'a>, &'a mut Value) {
+        let write = Write {
             row,
             namespace: &self.request.info.namespace,
             subresource: &self.request.info.subresource,
@@ -58,7 +75,7 @@ impl Posted {
             options: &self.options,
             warnings: &mut self.warnings,
         };
-        parent.admit_posted(&mut write, name, &mut self.document).await
+        (write, &mut self.document)
     }
 
     /// The answer 201 with a document.

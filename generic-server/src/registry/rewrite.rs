@@ -24,10 +24,15 @@ pub struct Preconditions {
 }
 
 impl Registry {
-    /// Lets admission judge a document that is posted to a subresource of the object `name`. It may change the document.
-    pub async fn admit_posted(&self, write: &mut Write<'_>, name: &str, document: &mut Value) -> Result<(), Status> {
+    /// Lets admission change or refuse a document that is posted to a subresource of the object `name`.
+    pub async fn mutate_posted(&self, write: &mut Write<'_>, name: &str, document: &mut Value) -> Result<(), Status> {
         let attributes = write.attributes(Operation::Create, name, None);
-        self.admission.mutate(&attributes, document, write.warnings).await?;
+        self.admission.mutate(&attributes, document, write.warnings).await
+    }
+
+    /// Lets admission judge such a document when it is complete.
+    pub async fn validate_posted(&self, write: &mut Write<'_>, name: &str, document: &Value) -> Result<(), Status> {
+        let attributes = write.attributes(Operation::Create, name, None);
         self.admission.validate(&attributes, document, write.warnings).await
     }
 

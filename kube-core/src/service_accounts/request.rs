@@ -44,19 +44,14 @@ impl Endpoint for TokenRequests {
         let (name, namespace) = (posted.request.info.name.clone(), posted.request.info.namespace.clone());
         pointer(part(&mut posted.document, "spec"), "expirationSeconds", DEFAULT_SECONDS);
         fields::track_posted(KIND, "token", &posted.options, &mut posted.document);
+        // Plugins see which audiences were asked for: none, if those of this server will do.
+        posted.mutate(accounts, &accounts.row, &name).await?;
         check_place(&posted.document, &namespace, &name)?;
-        let account = match accounts.get_value(&namespace, &name).await {
-            Ok(account) => account,
-            Err(missing) => {
-                // A namespace that is not there is told first.
-                posted.admit(accounts, &accounts.row, &name).await?;
-                return Err(missing);
-            }
-        };
+        let account = accounts.get_value(&namespace, &name).await?;
         let now = Timestamp::now();
         self.complete(&mut posted.document, &account, now);
         validate(&posted.document)?;
-        posted.admit(accounts, &accounts.row, &name).await?;
+        posted.validate(accounts, &accounts.row, &name).await?;
         let binding = self.binding(&posted.document, &account).await?;
         let seconds = self.limit(&mut posted);
         let token = self.token(&posted.document, &account, &binding, now).await?;
