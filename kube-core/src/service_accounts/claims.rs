@@ -94,7 +94,7 @@ impl Claims {
     /// # Errors
     /// A claim of the wrong type.
     pub(super) fn of(claims: &Value) -> Result<Self, String> {
-        let own = member(claims, "kubernetes.io")?;
+        let own = member(claims, "kubernetes.io", "serviceaccount.kubernetes")?;
         Ok(Claims {
             issuer: text(claims, "iss")?,
             subject: text(claims, "sub")?,
@@ -108,7 +108,7 @@ impl Claims {
 
 impl OwnClaims {
     fn of(claims: &Value) -> Result<Self, String> {
-        let reference = |name| member(claims, name)?.map(Reference::of).transpose();
+        let reference = |name| member(claims, name, "serviceaccount.ref")?.map(Reference::of).transpose();
         date(claims, "warnafter")?;
         Ok(OwnClaims {
             namespace: text(claims, "namespace")?,
@@ -135,12 +135,12 @@ pub(super) fn text(claims: &Value, name: &str) -> Result<Str, String> {
     }
 }
 
-/// A claim that is an object, or nothing.
-fn member<'a>(claims: &'a Value, name: &str) -> Result<Option<&'a Value>, String> {
+/// A claim that is an object, of what upstream calls a type, or nothing.
+fn member<'a>(claims: &'a Value, name: &str, kind: &str) -> Result<Option<&'a Value>, String> {
     match claims.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) if value.as_object().is_some() => Ok(Some(value)),
-        Some(other) => Err(mismatch(other, "struct")),
+        Some(other) => Err(mismatch(other, kind)),
     }
 }
 

@@ -8,7 +8,7 @@ use super::keys::{Keys, Signer};
 /// The longest token that is looked at, in bytes.
 const MAX_LEN: usize = 32 * 1024;
 
-/// A token, taken apart. Nothing in it is true before [`Token::is_signed_by`] says so.
+/// A token, taken apart. Nothing in it is true before [`Token::check_signature`] says so.
 pub(super) struct Token<'a> {
     /// The part that is signed.
     message: &'a str,
@@ -16,6 +16,8 @@ pub(super) struct Token<'a> {
     header: Value,
     /// The claims.
     pub(super) claims: Value,
+    /// Claims that stand there twice: of those, two readers may take one each.
+    pub(super) doubled: Vec<String>,
 }
 
 impl<'a> Token<'a> {
@@ -28,25 +30,29 @@ impl<'a> Token<'a> {
         let (header, claims) = message.split_once('.')?;
         let object = |part: &str| {
             let bytes = BASE64.decode(part).ok()?;
-            // Of a member that stands there twice, two readers may take one each.
-            let (value, doubled) = json::decode_strict(&bytes).ok()?;
-            (value.as_object().is_some() && doubled.is_empty()).then_some(value)
+            json::decode_strict(&bytes).ok().filter(|(value, _)| value.as_object().is_some())
         };
-        let header = object(header)?;
+        let (header, repeated) = object(header)?;
         let key_id = header.get("kid").is_none_or(|id| id.is_null() || id.as_str().is_some());
         let signature = BASE64.decode(signature).ok()?;
-        let claims = object(claims)?;
-        key_id.then_some(Token { message, signature, header, claims })
+        let (claims, doubled) = object(claims)?;
+        (key_id && repeated.is_empty()).then_some(Token { message, signature, header, claims, doubled })
     }
 
-    /// Whether one of the keys signed the token.
-    pub(super) fn is_signed_by(&self, keys: &Keys) -> bool {
+    /// Checks that one of the keys signed the token.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_signature(&self, keys: &Keys) -> Result<(), &'static str> {
         let text = |key: &str| self.header.str_at(&[key]).unwrap_or_default();
+        let mut candidates = keys.candidates(text("kid")).peekable();
+        if candidates.peek().is_none() {
+            return Err("invalid signature, no keys found");
+        }
         // An extension that must be understood is not (RFC 7515, 4.1.11).
-        self.header.get("crit").is_none()
-            && keys
-                .candidates(text("kid"))
-                .any(|key| key.verifies(text("alg"), self.message.as_bytes(), &self.signature))
+        let extends = self.header.get("crit").is_some_and(|crit| crit.as_array().is_none_or(|names| !names.is_empty()));
+        let verifies = candidates.any(|key| key.verifies(text("alg"), self.message.as_bytes(), &self.signature));
+        if verifies && !extends { Ok(()) } else { Err("go-jose/go-jose: error in cryptographic primitive") }
     }
 }
 
@@ -74,8 +80,8 @@ mod tests {
         let text = sign(keys.signer().expect("a signer"), &object! { "sub" => "me" }).expect("signed");
         let token = Token::parse(&text).expect("a token");
         assert_eq!(token.claims.str_at(&["sub"]), Some("me"));
-        assert!(token.is_signed_by(&keys));
-        assert!(!token.is_signed_by(&made(&rcgen::PKCS_ECDSA_P256_SHA256)), "by another key");
+        assert_eq!(token.check_signature(&keys), Ok(()));
+        assert!(token.check_signature(&made(&rcgen::PKCS_ECDSA_P256_SHA256)).is_err(), "by another key");
 
         let signer = keys.signer().expect("a signer");
         let other_id = BASE64.encode(format!(r#"{{"alg":"{}","kid":"other"}}"#, signer.algorithm));
@@ -83,24 +89,29 @@ mod tests {
         let message = format!("{other_id}.{}", parts[1]);
         let signature = BASE64.encode(signer.sign(message.as_bytes()).expect("signed"));
         let other = format!("{message}.{signature}");
-        assert!(!Token::parse(&other).expect("a token").is_signed_by(&keys), "names a key that is not there");
+        assert!(
+            Token::parse(&other).expect("a token").check_signature(&keys).is_err(),
+            "names a key that is not there"
+        );
 
         let forged = BASE64.encode(br#"{"sub":"root"}"#);
         let changed = format!("{}.{forged}.{}", parts[0], parts[2]);
-        assert!(!Token::parse(&changed).expect("a token").is_signed_by(&keys));
+        assert!(Token::parse(&changed).expect("a token").check_signature(&keys).is_err());
         let unsigned = format!("{}.{}.", BASE64.encode(br#"{"alg":"none"}"#), parts[1]);
-        assert!(!Token::parse(&unsigned).expect("a token").is_signed_by(&keys));
+        assert!(Token::parse(&unsigned).expect("a token").check_signature(&keys).is_err());
     }
 
     #[test]
     fn what_is_no_token_is_none() {
         let encoded = |text: &str| BASE64.encode(text);
-        let doubled = format!("e30.{}.", encoded(r#"{"exp":1,"exp":9999999999}"#));
+        let doubled = format!("{}.e30.", encoded(r#"{"alg":"RS256","alg":"none"}"#));
         let key_id = format!("{}.e30.", encoded(r#"{"kid":["a"]}"#));
         let long = "e30.".repeat(20_000);
         for text in ["", "a.b", "a.b.c", "....", "e30.W10.", "e30.e30", &doubled, &key_id, &long] {
             assert!(Token::parse(text).is_none(), "{text:.20}");
         }
         assert!(Token::parse("e30.e30.").is_some());
+        let twice = format!("e30.{}.", encoded(r#"{"exp":1,"exp":9999999999}"#));
+        assert_eq!(Token::parse(&twice).expect("a token").doubled, ["duplicate field \"exp\""]);
     }
 }

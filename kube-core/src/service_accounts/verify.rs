@@ -65,8 +65,10 @@ impl Verifier {
     /// Checks the signature and reads the claims.
     async fn verify(&self, token: &Token<'_>) -> Result<Verified, String> {
         let keys = self.settings.keys().await.ok_or("the keys of service account tokens are not ready")?;
-        if !token.is_signed_by(keys) {
-            return Err("invalid signature".to_owned());
+        token.check_signature(keys)?;
+        if let Some(claim) = token.doubled.first() {
+            let claim = claim.split('"').nth(1).unwrap_or_default();
+            return Err(format!("json: duplicate key '{claim}' in object"));
         }
         let claims = Claims::of(&token.claims)?;
         let mut audiences = claims.audiences.clone();
