@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use generic_server::{
-    admission::{Attributes, Operation, Reinvocation},
+    admission::{Attributes, Operation, OperationOptions, Reinvocation},
     auth::User,
 };
 use machinery::{Value, array, object};
@@ -87,6 +87,7 @@ fn policies(c: &mut Criterion) {
                     subresource: "",
                     user: &user,
                     dry_run: false,
+                    options: OperationOptions::None,
                     old: None,
                     rounds: Reinvocation::default(),
                 };

@@ -3,7 +3,7 @@
 mod policed;
 
 use generic_server::{
-    admission::{Attributes, Operation, Reinvocation},
+    admission::{Attributes, Operation, OperationOptions, Reinvocation},
     auth::User,
 };
 use machinery::{Value, codec::json, object};
@@ -65,6 +65,7 @@ async fn refusal(constraints: &str, asked: &Asked<'_>) -> Option<String> {
         subresource: "",
         user: &User::anonymous(),
         dry_run: false,
+        options: OperationOptions::None,
         old: old.as_ref(),
         rounds: Reinvocation::default(),
     };

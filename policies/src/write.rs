@@ -133,7 +133,7 @@ impl<'a> Request<'a> {
             "operation" => a.operation.name(),
             "userInfo" => user_value(a.user),
             "dryRun" => a.dry_run,
-            "options" => options_value(a),
+            "options" => a.options_document(),
             "object" => Value::Null,
             "oldObject" => Value::Null,
         };
@@ -179,19 +179,4 @@ fn user_value(user: &User) -> Value {
         value.set(&["extra", key], list(values));
     }
     value
-}
-
-/// The options of the operation, as far as they are known.
-fn options_value(a: &Attributes<'_>) -> Value {
-    let kind = match a.operation {
-        Operation::Create => "CreateOptions",
-        Operation::Update => "UpdateOptions",
-        Operation::Delete => "DeleteOptions",
-        Operation::Connect => return Value::Null,
-    };
-    let mut options = object! { "kind" => kind, "apiVersion" => "meta.k8s.io/v1" };
-    if a.dry_run {
-        options.set(&["dryRun"], vec![Value::from("All")]);
-    }
-    options
 }

@@ -308,6 +308,12 @@ impl Strategy for CustomStrategy {
         self.versions.iter().any(|r| r.has_status)
     }
 
+    /// A status that a write may not set goes, and readers find the schema's default in its place.
+    fn leaves_defaults_to_readers(&self, version: &str) -> bool {
+        let guarded = self.rules(version).filter(|r| r.has_status);
+        guarded.and_then(Rules::status_schema).is_some_and(|s| s.default.as_ref().is_some_and(|d| !d.is_null()))
+    }
+
     fn reset_fields(&self, version: &str, subresource: &str) -> ResetFields {
         match subresource {
             "" if self.rules(version).is_some_and(|r| r.has_status) => ResetFields::exclude(&[&["status"]]),

@@ -10,13 +10,18 @@ use async_trait::async_trait;
 use machinery::{
     Value,
     meta::{GroupResource, Meta, status::Status},
+    object,
 };
 
 pub use always::{AlwaysAdmit, AlwaysDeny};
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use reinvocation::Reinvocation;
 
-use crate::{auth::User, resource::Resource};
+use crate::{
+    auth::User,
+    handlers::options::{DeleteOptions, WriteOptions},
+    resource::Resource,
+};
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +48,18 @@ impl Operation {
     }
 }
 
+/// The options that a write was sent with.
+#[derive(Clone, Copy, Default)]
+pub enum OperationOptions<'a> {
+    /// None: of requests that are handed on.
+    #[default]
+    None,
+    /// Of a create or an update, whatever verb it is.
+    Write(&'a WriteOptions),
+    /// Of a deletion.
+    Delete(&'a DeleteOptions),
+}
+
 /// A write that asks to be admitted.
 pub struct Attributes<'a> {
     /// What it does.
@@ -59,6 +76,8 @@ pub struct Attributes<'a> {
     pub user: &'a User,
     /// Whether nothing will be written.
     pub dry_run: bool,
+    /// The options of the request.
+    pub options: OperationOptions<'a>,
     /// The object before the write.
     pub old: Option<&'a Value>,
     /// What plugins remember from the first round to the second.
@@ -66,6 +85,21 @@ pub struct Attributes<'a> {
 }
 
 impl Attributes<'_> {
+    /// The options as webhooks and policies see them; null if there are none.
+    pub fn options_document(&self) -> Value {
+        let (kind, options) = match (self.options, self.operation) {
+            (OperationOptions::None, _) | (_, Operation::Connect) => return Value::Null,
+            (OperationOptions::Delete(options), _) => ("DeleteOptions", options.document()),
+            (OperationOptions::Write(options), Operation::Create) => ("CreateOptions", options.document()),
+            (OperationOptions::Write(options), _) => ("UpdateOptions", options.document()),
+        };
+        let mut document = object! { "kind" => kind, "apiVersion" => "meta.k8s.io/v1" };
+        for (key, value) in options.as_object().into_iter().flatten() {
+            document.set(&[key], value.clone());
+        }
+        document
+    }
+
     /// A refusal of what is written (null for a deletion), which is called by what its name will be made from if it has none yet.
     pub fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> Status {
         let meta = Meta::of(object);

@@ -33,6 +33,17 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Take over fields that others manage (apply only).
     pub force: bool,
+    /// What the request itself says, as admission shows it.
+    pub asked: AskedOptions,
+}
+
+/// Options in the words of the request; empty where it says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct AskedOptions {
+    /// `fieldManager`
+    pub field_manager: Str,
+    /// `fieldValidation`
+    pub field_validation: Str,
 }
 
 /// Which kind of write the options belong to.
@@ -79,6 +90,10 @@ impl WriteOptions {
             WriteKind::Patch | WriteKind::Apply => "PatchOptions",
         };
         refuse(name, errors)?;
+        let asked = AskedOptions {
+            field_manager: manager.into(),
+            field_validation: query.get("fieldValidation").unwrap_or("").into(),
+        };
         let field_manager = if manager.is_empty() {
             manager_of_agent(request.header("user-agent").unwrap_or(""))
         } else {
@@ -89,7 +104,21 @@ impl WriteOptions {
             field_manager,
             field_validation,
             force: force.unwrap_or(false),
+            asked,
         })
+    }
+
+    /// The options of a create or an update as a document without its kind: what is not asked for is left out.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = Value::object();
+        if self.dry_run {
+            document.set(&["dryRun"], vec![Value::from("All")]);
+        }
+        let texts = [("fieldManager", &self.asked.field_manager), ("fieldValidation", &self.asked.field_validation)];
+        for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            document.set(&[key], text);
+        }
+        document
     }
 }
 
@@ -131,6 +160,17 @@ pub enum Propagation {
     Background,
     /// They go before the object.
     Foreground,
+}
+
+impl Propagation {
+    /// As clients name it.
+    const fn name(self) -> &'static str {
+        match self {
+            Propagation::Orphan => "Orphan",
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+        }
+    }
 }
 
 /// Options of a delete.
@@ -201,6 +241,32 @@ impl DeleteOptions {
             dry_run: !dry_run.is_empty(),
             ignore_store_read_error,
         })
+    }
+
+    /// The options as a document without its kind: what is not asked for is left out.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = Value::object();
+        if self.dry_run {
+            document.set(&["dryRun"], vec![Value::from("All")]);
+        }
+        if let Some(seconds) = self.grace_period_seconds {
+            document.set(&["gracePeriodSeconds"], seconds);
+        }
+        if let Some(orphan) = self.orphan_dependents {
+            document.set(&["orphanDependents"], orphan);
+        }
+        for (key, text) in [("uid", &self.uid), ("resourceVersion", &self.resource_version)] {
+            if let Some(text) = text {
+                document.set(&["preconditions", key], text);
+            }
+        }
+        if let Some(propagation) = self.propagation {
+            document.set(&["propagationPolicy"], propagation.name());
+        }
+        if self.ignore_store_read_error {
+            document.set(&[IGNORE_READ_ERROR], true);
+        }
+        document
     }
 
     fn of_query(request: &Request) -> Result<Value, Status> {

@@ -41,7 +41,7 @@ pub use update::{Change, Replace, ReplaceOrCreate};
 pub use versions::VersionForm;
 
 use crate::{
-    admission::{Admission, Attributes, Operation, Reinvocation},
+    admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
     auth::User,
     handlers::options::WriteOptions,
     resource::{Resource, WriteContext},
@@ -97,6 +97,7 @@ impl<'a> Write<'a> {
             subresource: self.subresource,
             user: self.user,
             dry_run: self.options.dry_run,
+            options: OperationOptions::Write(self.options),
             old,
             rounds: Reinvocation::default(),
         }

@@ -195,10 +195,11 @@ impl Registry {
     /// What the store is to hold of an object that was judged, and what that is to readers. Built-in objects are judged in
     /// the version that they are stored in.
     pub(super) async fn to_be_stored(&self, row: &Resource, object: Value) -> Result<(Bytes, Value), Status> {
-        if self.row.built_in || row.version == self.row.version {
+        let is_stored_version = row.version == self.row.version;
+        if self.row.built_in || is_stored_version && !self.row.strategy.leaves_defaults_to_readers(&row.version) {
             return Ok((self.form.encode(&object), object));
         }
-        let object = self.in_stored_version(row, object).await?;
+        let object = if is_stored_version { object } else { self.in_stored_version(row, object).await? };
         self.form.encode_bare(object).map_err(|e| Status::internal_error(e.0))
     }
 

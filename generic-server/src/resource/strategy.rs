@@ -131,6 +131,11 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// Whether a write in this version drops what its schema has a default for, so that only readers see the default.
+    fn leaves_defaults_to_readers(&self, _version: &str) -> bool {
+        false
+    }
+
     /// Whether `metadata.generation` counts changes, and of what: the members (`spec`, `metadata.annotations`) below which a
     /// change counts.
     /// `None`: the kind has no generation.

@@ -73,7 +73,8 @@ impl Decoder<'_> {
             (Shape::String(StringFormat::Duration), value @ Value::String(_)) => Ok(value),
             (Shape::Integer(format), Value::Int(i)) if fits(*format, i) => Ok(Value::Int(i)),
             (Shape::Integer(_), Value::Null) => Ok(Value::Int(0)),
-            (Shape::Number, value @ (Value::Int(_) | Value::Float(_))) => Ok(value),
+            (Shape::Number, Value::Int(i)) => Ok(double(i)),
+            (Shape::Number, value @ Value::Float(_)) => Ok(value),
             (Shape::Number, Value::Null) => Ok(Value::Int(0)),
             (Shape::Boolean, value @ Value::Bool(_)) => Ok(value),
             (Shape::Boolean, Value::Null) => Ok(Value::Bool(false)),
@@ -312,6 +313,12 @@ fn found(schema: &Schema, value: &Value) -> String {
             String::from_utf8(text).expect("numbers are ASCII")
         }
     }
+}
+
+/// An integer as Go's float64 has it: the nearest double, where there is none for each integer.
+fn double(integer: i64) -> Value {
+    const EXACT: u64 = 1 << 53;
+    if integer.unsigned_abs() <= EXACT { Value::Int(integer) } else { Value::Float(integer as f64) }
 }
 
 fn quantity(value: Value) -> Result<Value, DecodeError> {

@@ -175,3 +175,13 @@ fn wrong_types_are_refused_in_gos_words() {
         check(secret, &text, &format!("illegal base64 data at input byte {at}"));
     }
 }
+
+#[test]
+fn numbers_are_doubles() {
+    let schema = builtin::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+        .map(builtin::schema)
+        .expect("the table has JSONSchemaProps");
+    let text = r#"{"maximum":9223372036854775807,"minimum":-9007199254740993,"multipleOf":3}"#;
+    let want = r#"{"maximum":9223372036854776000,"minimum":-9007199254740992,"multipleOf":3}"#;
+    assert_eq!(decoded(schema, text).0, want);
+}

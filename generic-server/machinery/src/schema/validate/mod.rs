@@ -287,22 +287,19 @@ impl Walk<'_> {
     fn object(&self, schema: &Schema, members: &Map, old: Option<Old<'_>>, path: &Path<'_>) -> Outcome {
         let validation = schema.validation.as_deref();
         let size = members.len() as i64;
+        let mut outcome = Outcome::default();
         if let Some(min) = validation.and_then(|v| v.min_properties)
             && size < min
         {
             let what = format!("should have at least {min} properties");
-            return Outcome::fault(self.fault(FieldErrorKind::Invalid, path, size.into(), &what));
+            outcome.add(self.fault(FieldErrorKind::Invalid, path, size.into(), &what));
         }
         if let Some(max) = validation.and_then(|v| v.max_properties)
             && size > max
         {
             let error = FieldError::too_many(self.field(path), members.len(), usize::try_from(max).unwrap_or(0));
-            return Outcome::fault(Fault {
-                message: format!("{path} in body should have at most {max} properties"),
-                error,
-            });
+            outcome.add(Fault { message: format!("{path} in body should have at most {max} properties"), error });
         }
-        let mut outcome = Outcome::default();
         let empty = Object::default();
         let (object, values) = match &schema.shape {
             Shape::Object(object) => (&**object, object.additional.as_deref()),

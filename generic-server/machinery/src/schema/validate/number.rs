@@ -17,18 +17,19 @@ pub(super) fn is_whole(f: f64) -> bool {
     f == whole || (f - whole).abs() / (f.abs() + whole.abs()) < 1e-9
 }
 
-/// Whether a number can be held by a type and format.
+/// Whether a number can be held by a type and format. What upstream holds as a double is an integer if its shortest text
+/// reads as one: limits up to 9223372036854774784 do, the next double does not.
 fn in_range(number: &Value, type_name: &str, format: &str) -> bool {
-    let integer = match number {
-        Value::Int(i) => Some(*i),
-        Value::Float(f) if f.fract() == 0.0 && f.abs() < 9.223_372_036_854_775e18 => Some(*f as i64),
-        _ => None,
+    let text = match number {
+        Value::Int(i) => i.to_string(),
+        Value::Float(f) => f.to_string(),
+        _ => return false,
     };
     match (type_name, format) {
-        ("integer", "int32") => integer.is_some_and(|i| i32::try_from(i).is_ok()),
-        ("integer", "uint32") => integer.is_some_and(|i| u32::try_from(i).is_ok()),
-        ("integer", "uint64") => integer.is_some_and(|i| i >= 0),
-        ("integer", _) => integer.is_some(),
+        ("integer", "int32") => text.parse::<i32>().is_ok(),
+        ("integer", "uint32") => text.parse::<u32>().is_ok(),
+        ("integer", "uint64") => text.parse::<u64>().is_ok(),
+        ("integer", _) => text.parse::<i64>().is_ok(),
         (_, "float" | "float32") => number.as_f64().is_some_and(|f| f.abs() <= f64::from(f32::MAX)),
         _ => true,
     }

@@ -50,6 +50,42 @@ fn types_are_checked() {
 }
 
 #[test]
+fn limits_are_doubles() {
+    let largest = r#"{"type":"integer","maximum":9223372036854775000,"minimum":-9223372036854775000}"#;
+    check(largest, "9223372036854774784", &[]);
+    check(largest, "-9223372036854774784", &[]);
+    check(
+        largest,
+        "9223372036854775807",
+        &["v: Invalid value: 9223372036854775807: v in body should be less than or equal to 9223372036854774784"],
+    );
+    // The double next to the largest integer is none of its type.
+    check(
+        r#"{"type":"integer","maximum":9223372036854775807}"#,
+        "1",
+        &[r#"<nil>: Invalid value: "": Maximum boundary value must be of type integer (default format) in v"#],
+    );
+    check(
+        r#"{"type":"integer","format":"uint64","maximum":18446744073709550000}"#,
+        "1",
+        &[],
+    );
+}
+
+#[test]
+fn what_an_object_has_too_few_or_too_many_of_is_checked_all_the_same() {
+    let few = r#"{"type":"object","minProperties":2,"required":["b"],"properties":{"a":{"type":"string"}}}"#;
+    let many = r#"{"type":"object","maxProperties":0,"required":["b"],"properties":{"a":{"type":"string"}}}"#;
+    let below = [
+        r#"v.a: Invalid value: "integer": v.a in body must be of type string: "integer""#,
+        "v.b: Required value",
+    ];
+    let few_errors = ["v: Invalid value: 1: v in body should have at least 2 properties", below[0], below[1]];
+    check(few, r#"{"a":1}"#, &few_errors);
+    check(many, r#"{"a":1}"#, &["v: Too many: 1: must have at most 0 items", below[0], below[1]]);
+}
+
+#[test]
 fn restrictions_are_checked() {
     check(
         r#"{"type":"integer","minimum":2}"#,
