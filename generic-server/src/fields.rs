@@ -95,7 +95,7 @@ async fn with_answers<T>(registry: &Registry, mut run: impl FnMut(&Siblings<'_>)
         }
         let row = registry.versions().iter().find(|row| row.api_version() == question.to);
         let answer = match row {
-            Some(row) => registry.value_in_version(row, question.object.clone()).await.map_err(|status| status.message),
+            Some(row) => registry.value_of_request(row, question.object.clone()).await.map_err(|status| status.message),
             None => Err("a version that is not served".into()),
         };
         answers.push((question, answer));

@@ -1,6 +1,7 @@
 //! Documents that are posted to a subresource of an object and answered at once: bindings, evictions, token requests.
 
 use generic_server::{
+    fields,
     handlers::{
         check_namespace,
         options::{WriteKind, WriteOptions},
@@ -31,12 +32,16 @@ pub(crate) struct Posted {
     pub(crate) options: WriteOptions,
     /// Warnings for the client.
     pub(crate) warnings: Vec<String>,
+    /// The document's group, version and kind.
+    kind: Kind,
     accepted: Accepted,
 }
 
+type Kind = (&'static str, &'static str, &'static str);
+
 impl Posted {
     /// Reads a request. `row` is the resource's, `kind` the document's (group, version, kind).
-    pub(crate) async fn read(mut request: Request, row: &Resource, kind: (&str, &str, &str)) -> Result<Self, Status> {
+    pub(crate) async fn read(mut request: Request, row: &Resource, kind: Kind) -> Result<Self, Status> {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());
         }
@@ -45,7 +50,14 @@ impl Posted {
         let mut warnings = Vec::new();
         let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
         check_namespace(&document, &request.info.namespace, true)?;
-        Ok(Posted { request, document, options, warnings, accepted })
+        Ok(Posted { request, document, options, warnings, kind, accepted })
+    }
+
+    /// Puts the document into the namespace of the request, and notes which fields it came with.
+    pub(crate) fn track(&mut self) {
+        let info = &self.request.info;
+        self.document.set(&["metadata", "namespace"], &info.namespace);
+        fields::track_posted(self.kind, &info.subresource, &self.options, &mut self.document);
     }
 
     /// Lets admission see the document, as something made through `row` for the object `name` of `parent`.
@@ -78,16 +90,19 @@ impl Posted {
         (write, &mut self.document)
     }
 
-    /// The answer 201 with a document.
-    pub(crate) fn created(self, document: &Value) -> Response {
-        respond::add_warnings(respond::document(StatusCode::CREATED, document, self.accepted), &self.warnings)
+    /// The answer: 201 with a document, or an error. The client hears of warnings either way.
+    pub(crate) fn answer(self, result: Result<Value, Status>) -> Response {
+        let response = match result {
+            Ok(document) => respond::document(StatusCode::CREATED, &document, self.accepted),
+            Err(status) => respond::error(&status, respond::wanted(&self.request)),
+        };
+        respond::add_warnings(response, &self.warnings)
     }
+}
 
-    /// The answer that says no more than that it is done.
-    pub(crate) fn done(self) -> Response {
-        let status = Status { code: StatusCode::CREATED.as_u16(), ..Status::success(None) };
-        self.created(&status.to_value())
-    }
+/// The document that says no more than that it is done.
+pub(crate) fn done() -> Value {
+    Status { code: StatusCode::CREATED.as_u16(), ..Status::success(None) }.to_value()
 }
 
 /// The error of documents whose findings upstream does not report one by one: a 500 with their texts.

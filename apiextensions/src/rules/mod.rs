@@ -27,6 +27,8 @@ const OLD_SELF: usize = 1;
 pub(crate) struct RuleTree {
     rules: Vec<Rule>,
     decl: Option<Arc<Decl>>,
+    /// The schema's type as it is written, which errors show in place of values; empty if it has none.
+    type_name: Str,
     fields: Vec<(Str, RuleTree)>,
     values: Option<Box<RuleTree>>,
     items: Option<Box<RuleTree>>,
@@ -141,6 +143,7 @@ impl RuleTree {
         if rules.is_empty() && fields.is_empty() && values.is_none() && items.is_none() {
             return None;
         }
-        Some(RuleTree { rules, decl, fields, values, items, list_type: schema.list_type.clone() })
+        let type_name = schema.validation.as_deref().map(|v| v.type_name.clone()).unwrap_or_default();
+        Some(RuleTree { rules, decl, type_name, fields, values, items, list_type: schema.list_type.clone() })
     }
 }

@@ -116,7 +116,7 @@ impl Run {
         }
         // What was there before, and is let be, is told as a warning.
         let found = |error| FieldError { tolerated: !uses_old && (same || old == Some(new)), ..error };
-        let kind = new.type_name();
+        let kind = tree.type_name.as_str();
         let program = match &rule.compiled.rule {
             Ok(program) => program,
             Err(why) => {

@@ -1,6 +1,7 @@
 //! What a conversion webhook has answered, and how much of it is believed: labels, annotations and everything outside the
 //! metadata may be other than before; the object must still be the same one.
 
+use generic_server::outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
 use machinery::{
     Map, Value,
     codec::json,
@@ -13,6 +14,8 @@ use super::strategy::go_type;
 /// What is wrong with a converted object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Problem {
+    /// It is none: upstream says no more than that.
+    Unread(String),
     /// Its version or kind: upstream tells the place in the review even of a single object.
     Type(String),
     /// It is another object.
@@ -22,36 +25,34 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    /// What comes after `returned`. `index` is the place in a list, which upstream counts from one.
-    pub(super) fn shown(&self, index: Option<usize>) -> String {
-        match (self, index.map(|i| i + 1)) {
-            (Problem::Type(why) | Problem::Object(why), Some(i)) => {
-                format!("invalid converted object at index {i}: {why}")
-            }
-            (Problem::Metadata(why), Some(i)) => format!("invalid metadata in object at index {i}: {why}"),
-            (Problem::Type(why), None) => format!("invalid object at index 0: {why}"),
-            (Problem::Object(why), None) => format!("invalid object: {why}"),
-            (Problem::Metadata(why), None) => format!("invalid metadata: {why}"),
+    /// The error of a webhook that has converted `what`.
+    pub(super) fn of(&self, what: &str) -> String {
+        let returned = format!("conversion webhook for {what} returned invalid");
+        match self {
+            Problem::Unread(why) => why.clone(),
+            Problem::Type(why) => format!("{returned} object at index 0: {why}"),
+            Problem::Object(why) => format!("{returned} object: {why}"),
+            Problem::Metadata(why) => format!("{returned} metadata: {why}"),
         }
     }
 }
 
+/// The members of a response and their types.
+const MEMBERS: [(&str, MemberType); 3] = [
+    ("uid", MemberType::Text("types.UID")),
+    ("convertedObjects", MemberType::List("[]runtime.RawExtension")),
+    ("result", MemberType::Object("v1.Status")),
+];
+
 /// The converted objects of an answered review. `version` and `uid` are the question's.
 pub(super) fn of_review(body: &[u8], version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    let review = json::decode(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
-    let text = |path: &[&str]| review.str_at(path).unwrap_or("").to_owned();
-    if review.as_object().is_none() || text(&["kind"]).is_empty() {
-        return Err(format!("Object 'Kind' is missing in '{}'", excerpt(body)));
-    }
+    let asked = ReviewKind { group: "apiextensions.k8s.io", version, kind: "ConversionReview" };
+    let review = read_review(body, asked)?;
+    check_response(&review, "Conversion", &MEMBERS)?;
     // Reviews of the old version were never looked at so closely.
-    if version == "v1" {
-        let (api_version, kind) = (text(&["apiVersion"]), text(&["kind"]));
-        if (api_version.as_str(), kind.as_str()) != ("apiextensions.k8s.io/v1", "ConversionReview") {
-            let shown = if api_version.contains('/') { api_version } else { format!("/{api_version}") };
-            return Err(format!(
-                "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got {shown}, Kind={kind}"
-            ));
-        }
+    let (expected, stated) = ("apiextensions.k8s.io/v1, Kind=ConversionReview", stated_kind(&review));
+    if version == "v1" && stated != expected {
+        return Err(format!("expected webhook response of {expected}, got {stated}"));
     }
     let response = review.get("response").filter(|r| r.as_object().is_some()).ok_or("no response provided")?;
     let found = response.str_at(&["uid"]).unwrap_or("");
@@ -68,18 +69,23 @@ pub(super) fn of_review(body: &[u8], version: &str, uid: &str) -> Result<Vec<Val
     Ok(response.get("convertedObjects").and_then(Value::as_array).unwrap_or_default().to_vec())
 }
 
-/// The start of a body, for a message.
-fn excerpt(body: &[u8]) -> String {
-    const SHOWN: usize = 256;
-    String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned()
-}
-
 /// A converted object with the metadata of the original, but for labels and annotations.
 pub(super) fn checked(original: &Value, mut object: Value, api_version: &str) -> Result<Value, Problem> {
     let text = |object: &Value, path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
-    if object.as_object().is_none() || text(&object, &["kind"]).is_empty() {
+    let unread = |why: String| Err(Problem::Unread(why));
+    let found = match &object {
+        Value::Object(_) => None,
+        Value::Null => return unread("unexpected end of JSON input".to_owned()),
+        Value::Int(_) | Value::Float(_) => Some("number"),
+        Value::Bool(_) => Some("bool"),
+        other => Some(other.type_name()),
+    };
+    if let Some(found) = found {
+        return unread(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"));
+    }
+    if text(&object, &["kind"]).is_empty() {
         let shown = String::from_utf8_lossy(&json::encode(&object)).into_owned();
-        return Err(Problem::Type(format!("Object 'Kind' is missing in '{shown}'")));
+        return unread(format!("Object 'Kind' is missing in '{shown}'"));
     }
     let received = text(&object, &["apiVersion"]);
     if received != api_version {
@@ -186,10 +192,14 @@ mod tests {
         check(&review(object! { "uid" => "u", "result" => failure }), Err("cannot"));
         check(&review(object! { "uid" => "u" }), Err("response.result.status was '', not 'Success'"));
         check(&review(Value::Null), Err("no response provided"));
-        check(b"{}", Err("Object 'Kind' is missing in '{}'"));
+        let why = "expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=";
+        check(b"{}", Err(why));
+        let why = "json: cannot unmarshal object into Go struct field ConversionResponse.response.convertedObjects of type \
+                   []runtime.RawExtension";
+        check(&review(object! { "uid" => "u", "convertedObjects" => object! {} }), Err(why));
         check(
             br#"{"kind":"Pod","apiVersion":"v1"}"#,
-            Err("expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /v1, Kind=Pod"),
+            Err(r#"no kind "Pod" is registered for version "v1" in scheme "pkg/util/webhook/client.go:71""#),
         );
         assert!(of_review(b"<html>", "v1", "u").is_err());
     }
@@ -207,8 +217,10 @@ mod tests {
             let mut answer = original();
             answer.set(&["apiVersion"], "e.dev/v2");
             answer.set(path, value);
-            let problem = checked(&original(), answer, "e.dev/v2").map_err(|p| p.shown(None));
-            assert_eq!(problem, Err(expect.to_owned()));
+            let problem = checked(&original(), answer, "e.dev/v2").map_err(|p| p.of("it"));
+            let unread = expect.starts_with("Object");
+            let prefix = if unread { "" } else { "conversion webhook for it returned " };
+            assert_eq!(problem, Err(format!("{prefix}{expect}")));
         };
         let why = "invalid object at index 0: invalid groupVersion (expected e.dev/v2, received e.dev/v3)";
         check(&["apiVersion"], "e.dev/v3".into(), why);

@@ -63,7 +63,7 @@ impl Served {
         let terminating = is_true(definition, TERMINATING);
         let strategy = Arc::new(CustomStrategy::new(view, &means.shelf));
         strategy.set_terminating(terminating);
-        let webhook = Webhook::of(view, &names.list_kind, &strategy, &means.services, &means.metrics);
+        let webhook = Webhook::of(view, &strategy, &means.services, &means.metrics);
         let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());
         let stored = rows.iter().find(|row| row.is_storage_version())?;
         let registry = Registry::custom(stored.clone(), &rows, revision, &means.backing);

@@ -36,7 +36,6 @@ const GROUP: &str = "apiextensions.k8s.io";
 pub(super) struct Webhook {
     definition: Str,
     group: Str,
-    list_kind: Str,
     /// The first version of the review that both sides know.
     review: Option<&'static str>,
     strategy: Arc<CustomStrategy>,
@@ -52,7 +51,6 @@ impl Webhook {
     /// The webhook of a definition, if it converts by one.
     pub(super) fn of(
         definition: Definition<'_>,
-        list_kind: &Str,
         strategy: &Arc<CustomStrategy>,
         services: &Arc<Services>,
         metrics: &Arc<ConversionMetrics>,
@@ -68,7 +66,6 @@ impl Webhook {
         Some(Arc::new(Webhook {
             definition: definition.0.str_at(&["metadata", "name"]).unwrap_or("").into(),
             group: definition.group(),
-            list_kind: list_kind.clone(),
             review: versions.iter().find_map(known),
             strategy: strategy.clone(),
             hook: outbound::Webhook::of_config(config, services.clone()),
@@ -83,8 +80,13 @@ impl Webhook {
         };
         let uid = uuid::Uuid::new_v4().to_string();
         let request = object! { "uid" => uid.as_str(), "desiredAPIVersion" => to, "objects" => objects.to_vec() };
+        // Upstream asks with its answer's type, which is written down empty.
+        let answer = object! {
+            "uid" => "", "convertedObjects" => Value::Null, "result" => object! { "metadata" => Value::object() },
+        };
         let review = object! {
             "kind" => "ConversionReview", "apiVersion" => format!("{GROUP}/{version}"), "request" => request,
+            "response" => answer,
         };
         let document = json::encode(&review);
         let limit = document.len().saturating_mul(GROWTH).saturating_add(ROOM);
@@ -95,8 +97,8 @@ impl Webhook {
         converted::of_review(&body, version, &uid).map_err(|why| failed(Failure::Malformed, why))
     }
 
-    async fn converted(&self, objects: Vec<Value>, to: &str, list: bool) -> Result<Vec<Value>, Refusal> {
-        let what = self.shown(&objects, to, list);
+    async fn converted(&self, objects: Vec<Value>, to: &str) -> Result<Vec<Value>, Refusal> {
+        let what = shown(&objects);
         let converted = self.review(&objects, to, &what).await?;
         if converted.len() != objects.len() {
             let (got, expected) = (converted.len(), objects.len());
@@ -105,36 +107,31 @@ impl Webhook {
         }
         let version = to.rsplit('/').next().unwrap_or(to);
         let schema = self.strategy.schema(version).unwrap_or_default();
-        let pairs = objects.iter().zip(converted).enumerate();
+        let pairs = objects.iter().zip(converted);
         pairs
-            .map(|(i, (original, answer))| {
-                let mut object = converted::checked(original, answer, to).map_err(|problem| {
-                    let why = format!("conversion webhook for {what} returned {}", problem.shown(list.then_some(i)));
-                    Refusal(Failure::Invalid, why)
-                })?;
+            .map(|(original, answer)| {
+                let mut object = converted::checked(original, answer, to)
+                    .map_err(|problem| Refusal(Failure::Invalid, problem.of(&what)))?;
                 schema::prune(&schema, &mut object);
                 Ok(object)
             })
             .collect()
     }
+}
 
-    /// What is converted, as errors name it.
-    fn shown(&self, objects: &[Value], to: &str, list: bool) -> String {
-        if list {
-            return format!("{to}, Kind={}", self.list_kind);
-        }
-        let text = |key: &str| objects.first().and_then(|o| o.str_at(&[key])).unwrap_or("");
-        format!("{}, Kind={}", text("apiVersion"), text("kind"))
-    }
+/// What is converted, as errors name it: objects are, also those of a list.
+fn shown(objects: &[Value]) -> String {
+    let text = |key: &str| objects.first().and_then(|o| o.str_at(&[key])).unwrap_or("");
+    format!("{}, Kind={}", text("apiVersion"), text("kind"))
 }
 
 #[async_trait]
 impl RemoteConversion for Webhook {
-    async fn convert(&self, objects: Vec<Value>, api_version: &str, list: bool) -> Result<Vec<Value>, Status> {
+    async fn convert(&self, objects: Vec<Value>, api_version: &str) -> Result<Vec<Value>, Status> {
         let from = objects.first().and_then(|o| o.str_at(&["apiVersion"])).unwrap_or("");
         let from = Str::from(from.strip_prefix(self.group.as_str()).unwrap_or(from).trim_start_matches('/'));
         let begun = Instant::now();
-        let result = self.converted(objects, api_version, list).await;
+        let result = self.converted(objects, api_version).await;
         let elapsed = begun.elapsed();
         let to = api_version.rsplit('/').next().unwrap_or(api_version);
         self.metrics.observe(&self.definition, &from, to, elapsed, result.as_ref().err().map(|r| r.0));

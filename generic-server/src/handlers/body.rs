@@ -128,8 +128,11 @@ impl Expected<'_> {
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>, bool), Status> {
         let strict = validation != FieldValidation::Ignore;
-        let json_error =
-            |e: json::JsonError| self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes);
+        // Whoever looks for the kind alone does not mind numbers elsewhere.
+        let json_error = |e: json::JsonError| match e {
+            json::JsonError::NumberRange(_) => self.unhandled(&e.to_string()),
+            e => self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes),
+        };
         match media {
             Media::Json if self.row.built_in => json::decode_shallow(bytes).map_err(json_error),
             Media::Json if strict => {
@@ -254,7 +257,8 @@ impl Expected<'_> {
     }
 }
 
-/// [`conform`] of what applying a configuration has made of an object.
+/// [`conform`] of what applying a configuration has made of an object. What the schema of a custom resource does not specify
+/// goes without a word: an apply has told already of fields that are not declared.
 pub(crate) fn conform_applied(
     row: &Resource,
     kind: (&str, &str, &str),
@@ -264,8 +268,7 @@ pub(crate) fn conform_applied(
     if row.built_in || kind.2 != row.kind {
         return conform(row, kind, value, problems);
     }
-    let unknown = schema::read_applied(&row.schema, &mut value).map_err(|e| e.to_string())?;
-    problems.extend(unknown.iter().map(|path| unknown_field(path)));
+    schema::read_applied(&row.schema, &mut value).map_err(|e| e.to_string())?;
     Ok(value)
 }
 
@@ -396,7 +399,7 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
 }
 
 /// What Go says of a document that is no object, where it looks for its type.
-pub(super) fn no_type_in(document: &Value) -> String {
+pub(crate) fn no_type_in(document: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
          string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",

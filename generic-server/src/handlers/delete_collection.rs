@@ -28,6 +28,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     }
     let info = &target.request.info;
     let page = read_page(&target.registry, &info.namespace, &list).await?;
+    view.convert_all(&target.registry, &page.objects).await?;
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let target_ref = &*target;
     let (options_ref, write_options_ref) = (&options, &write_options);
@@ -42,7 +43,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
                 options: write_options_ref,
                 warnings: &mut warnings,
             };
-            match target_ref.registry.delete(&mut write, object.name(), options_ref).await {
+            match target_ref.registry.delete_item(&mut write, object.name(), options_ref).await {
                 Ok(_) => {
                     let namespace = object.namespace().unwrap_or("");
                     target_ref.settle(options_ref.dry_run, namespace, object.name()).await;

@@ -30,6 +30,7 @@ use machinery::{
 use storage::cache::CacheError;
 
 pub(crate) use body::conform_applied;
+pub(crate) use body::no_type_in;
 pub(crate) use body::repeated_keys;
 pub use body::{conform, read_body, read_object};
 pub(crate) use create::check_name;

@@ -5,7 +5,7 @@ mod list_body;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::StreamExt;
+use futures_util::TryStreamExt;
 use http::StatusCode;
 use machinery::{
     Str, Value,
@@ -123,11 +123,20 @@ impl View {
 
     /// Has many objects converted that are about to be asked for one by one, as far as there is room to keep them.
     pub async fn prepare(&self, registry: &Arc<Registry>, objects: Vec<Arc<Object>>) {
-        if let Some(version) = &self.version {
-            let mut batches = registry.stream_in_version(version.clone(), objects);
-            // What fails here fails again when the object is asked for, and the client hears of it then.
-            while let Some(Ok(_)) = batches.next().await {}
+        // What fails here fails again when the object is asked for, and the client hears of it then.
+        let _ = self.convert_all(registry, &objects).await;
+    }
+
+    /// Has all objects converted by whom they must be converted.
+    ///
+    /// # Errors
+    /// What the first that is not converted is refused with.
+    pub(super) async fn convert_all(&self, registry: &Arc<Registry>, objects: &[Arc<Object>]) -> Result<(), Status> {
+        if let Some(version) = self.version.as_ref().filter(|version| version.is_remote()) {
+            let mut batches = registry.stream_in_version(version.clone(), objects.to_vec());
+            while batches.try_next().await?.is_some() {}
         }
+        Ok(())
     }
 
     /// One cached object.

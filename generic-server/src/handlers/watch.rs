@@ -131,6 +131,11 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
         }
         let frame = match frames.frame(&event).await {
             Ok(frame) => frame,
+            // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
+            Err(status) if frames.view.is_remote() => {
+                tracing::warn!(resource = %frames.registry.group_resource(), error = status.message, "a watch has ended");
+                return None;
+            }
             Err(status) => {
                 frames.failed = true;
                 frames.status(&status)

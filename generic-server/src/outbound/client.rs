@@ -60,6 +60,11 @@ pub fn client(
     build(trust, server_name, identity, false)
 }
 
+/// A client of one webhook, which may send on to another place, with TLS or without it.
+pub(super) fn webhook_client(trust: Trust<'_>, server_name: Option<String>) -> Result<HttpsClient, String> {
+    build(trust, server_name, None, true)
+}
+
 /// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it.
 pub fn plain_client() -> Result<HttpsClient, String> {
     build(Trust::Anybody, None, None, true)

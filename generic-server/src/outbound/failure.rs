@@ -84,27 +84,33 @@ fn bare_name(name: &str) -> &str {
     name.split('"').nth(1).unwrap_or(name)
 }
 
-/// What a status code that is no success means, as upstream's client says it.
-pub(super) fn status(code: u16, body: &[u8]) -> String {
+/// So much of a text is told.
+const MAX_TEXT: usize = 2048;
+
+/// What a status code that is no success means, as upstream's client says it: a failure that it speaks of itself, or what
+/// the code means. Only text is repeated.
+pub(super) fn status(code: u16, content_type: &str, body: &[u8]) -> String {
     if let Ok(document) = json::decode(body)
         && document.str_at(&["kind"]) == Some("Status")
-        && let Some(message) = document.str_at(&["message"])
+        && document.str_at(&["status"]) == Some("Failure")
     {
-        return message.to_owned();
+        return document.str_at(&["message"]).unwrap_or_default().to_owned();
     }
-    let said = String::from_utf8_lossy(body);
-    let said = said.trim();
-    let or_said = |text: &str| if said.is_empty() { text.to_owned() } else { said.to_owned() };
+    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_text = media.is_empty() || media.starts_with("text/");
+    let said = String::from_utf8_lossy(&body[..body.len().min(MAX_TEXT)]);
+    let said = if is_text { said.trim() } else { "unknown" };
     match code {
         400 => "the server rejected our request for an unknown reason".to_owned(),
         401 => "the server has asked for the client to provide credentials".to_owned(),
-        403 => or_said("the server does not allow access to the requested resource"),
+        403 | 415 => said.to_owned(),
         404 => "the server could not find the requested resource".to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),
-        406 => or_said("the server was unable to respond with a content type that the client supports"),
+        406 if matches!(said, "" | "unknown") => {
+            "the server was unable to respond with a content type that the client supports".to_owned()
+        }
+        406 => said.to_owned(),
         409 => "the server reported a conflict".to_owned(),
-        410 => "the server is no longer able to provide the requested resource".to_owned(),
-        415 => or_said("the server was unable to process the request body"),
         422 => "the server rejected our request due to an error in our request".to_owned(),
         429 => "the server has received too many requests and has asked us to try again later".to_owned(),
         503 => "the server is currently unable to handle the request".to_owned(),
@@ -123,12 +129,27 @@ mod tests {
 
     #[test]
     fn a_failed_answer_speaks_as_upstreams_client() {
-        let check = |code: u16, body: &str, expect: &str| assert_eq!(status(code, body.as_bytes()), expect, "{code}");
-        check(404, "404 page not found\n", "the server could not find the requested resource");
-        check(500, "boom", "an error on the server (\"boom\") has prevented the request from succeeding");
-        check(503, "", "the server is currently unable to handle the request");
-        check(400, r#"{"kind":"Status","message":"no such version"}"#, "no such version");
-        check(302, "", "the server responded with the status code 302 but did not return more information");
+        let check = |code: u16, content_type: &str, body: &str, expect: &str| {
+            assert_eq!(status(code, content_type, body.as_bytes()), expect, "{code} {content_type}");
+        };
+        let json = "application/json";
+        check(404, "text/plain", "404 page not found\n", "the server could not find the requested resource");
+        check(
+            500,
+            "text/plain",
+            " boom\n",
+            "an error on the server (\"boom\") has prevented the request from succeeding",
+        );
+        check(500, "", "boom", "an error on the server (\"boom\") has prevented the request from succeeding");
+        check(500, json, "boom", "an error on the server (\"unknown\") has prevented the request from succeeding");
+        check(403, "text/plain; charset=utf-8", "no", "no");
+        check(403, json, "no", "unknown");
+        check(406, json, "x", "the server was unable to respond with a content type that the client supports");
+        check(503, "", "", "the server is currently unable to handle the request");
+        check(400, json, r#"{"kind":"Status","status":"Failure","message":"no such version"}"#, "no such version");
+        let unknown = "an error on the server (\"unknown\") has prevented the request from succeeding";
+        check(500, json, r#"{"kind":"Status","status":"Success","message":"fine"}"#, unknown);
+        check(302, "", "", "the server responded with the status code 302 but did not return more information");
     }
 
     #[test]

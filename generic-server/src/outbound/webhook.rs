@@ -7,11 +7,13 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Uri, header};
+use http::{HeaderValue, Method, Request, Response, Uri, header, uri::Scheme};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use machinery::{Str, Value};
+use hyper::body::Incoming;
+use machinery::{Str, Value, meta::go_text};
+use tokio::time::Instant;
 
-use super::{HttpsClient, ServiceRef, Services, Trust, client, failure};
+use super::{HttpsClient, ServiceRef, Services, Trust, client::webhook_client, failure, redirect};
 use crate::body::Body;
 
 /// Where a webhook is.
@@ -82,44 +84,44 @@ impl Webhook {
         Webhook::new(Target::of(config), bundle, services)
     }
 
-    /// Sends a document and gives the answer's body. An error says what upstream's client says.
+    /// Sends a document and gives the answer's body, perhaps from another place that the webhook sends to. An error says what
+    /// upstream's client says.
     pub async fn post(&self, document: Vec<u8>, call: Call) -> Result<Bytes, String> {
-        let shown = self.shown(call.timeout);
-        let failed = |why: String| format!("Post {shown:?}: {why}");
-        let address = self.address(&shown).map_err(failed)?;
+        let document = Bytes::from(document);
+        let deadline = Instant::now() + call.timeout;
+        let mut hop = Hop { url: self.shown(call.timeout), method: Method::POST, with_body: true };
+        for requests in 1.. {
+            let (response, address) = self.send(&hop, &document, deadline).await?;
+            let next = redirect::next(&response, &hop.url, &hop.method, requests);
+            match next.map_err(|(url, why)| failed(&url, why))? {
+                None => return read(response, &address, call.limit, deadline).await,
+                Some(next) => {
+                    hop = Hop { url: next.url, method: next.method, with_body: next.with_body && hop.with_body };
+                }
+            }
+        }
+        Err("the webhook sends on without an end".to_owned())
+    }
+
+    async fn send(
+        &self,
+        hop: &Hop,
+        document: &Bytes,
+        deadline: Instant,
+    ) -> Result<(Response<Incoming>, Address), String> {
+        let failed = |why: String| failed(&hop.url, why);
+        let address = self.address(&hop.url).map_err(failed)?;
         let client = self.client.get_or_init(|| self.connect()).as_ref().map_err(|why| failed(why.clone()))?;
-        let request = request(&address, document).map_err(failed)?;
-        let deadline = tokio::time::Instant::now() + call.timeout;
-        let response = match tokio::time::timeout_at(deadline, client.request(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(failed(failure::transport(&error, &address.host, &address.dialled))),
+        let body = if hop.with_body { document.clone() } else { Bytes::new() };
+        let request = request(&address, &hop.method, body).map_err(failed)?;
+        match tokio::time::timeout_at(deadline, client.request(request)).await {
+            Ok(Ok(response)) => Ok((response, address)),
+            Ok(Err(error)) => Err(failed(failure::transport(&error, &address.host, &address.dialled))),
             Err(_) => {
                 let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-                return Err(failed(why.to_owned()));
+                Err(failed(why.to_owned()))
             }
-        };
-        let code = response.status();
-        let body = Limited::new(response.into_body(), call.limit).collect();
-        let body = match tokio::time::timeout_at(deadline, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Err(format!("the response is larger than {} bytes", call.limit));
-            }
-            Ok(Err(error)) => {
-                let why = failure::transport(&*error, &address.host, &address.dialled);
-                return Err(format!(
-                    "unexpected error when reading response body. Please retry. Original error: {why}"
-                ));
-            }
-            Err(_) => {
-                return Err(
-                    "unexpected error when reading response body. Please retry. Original error: context deadline \
-                            exceeded (Client.Timeout or context cancellation while reading body)"
-                        .to_owned(),
-                );
-            }
-        };
-        if code.is_success() { Ok(body) } else { Err(failure::status(code.as_u16(), &body)) }
+        }
     }
 
     fn connect(&self) -> Result<HttpsClient, String> {
@@ -128,7 +130,7 @@ impl Webhook {
             Target::Service { service, .. } => Some(service.server_name()),
             Target::Url(_) => None,
         };
-        client(trust, name, None)
+        webhook_client(trust, name)
     }
 
     /// The URL of a call.
@@ -145,9 +147,12 @@ impl Webhook {
 
     fn address(&self, shown: &str) -> Result<Address, String> {
         let uri: Uri = shown.parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;
-        let (host, port) = (uri.host().unwrap_or("").to_owned(), uri.port_u16().unwrap_or(443));
-        let Target::Service { service, .. } = &self.target else {
-            return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri });
+        let default = if uri.scheme() == Some(&Scheme::HTTP) { 80 } else { 443 };
+        let (host, port) = (uri.host().unwrap_or("").to_owned(), uri.port_u16().unwrap_or(default));
+        let own = |service: &ServiceRef| host == service.server_name() && port == service.port;
+        let service = match &self.target {
+            Target::Service { service, .. } if own(service) => service,
+            _ => return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri }),
         };
         let (to, port) = self.services.resolve(service)?;
         let to = if to.contains(':') { format!("[{to}]") } else { to };
@@ -157,10 +162,58 @@ impl Webhook {
     }
 }
 
-fn request(address: &Address, document: Vec<u8>) -> Result<Request<Body>, String> {
+/// One request of a call.
+struct Hop {
+    url: String,
+    method: Method,
+    with_body: bool,
+}
+
+/// A failure in the words of Go's client, which calls all requests by the method of the first.
+fn failed(url: &str, why: String) -> String {
+    format!("Post {}: {why}", go_text::quote(url))
+}
+
+/// The body of an answer that is no failure.
+async fn read(
+    response: Response<Incoming>,
+    address: &Address,
+    limit: usize,
+    deadline: Instant,
+) -> Result<Bytes, String> {
+    let code = response.status();
+    let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
+    let unread =
+        |why: &str| format!("unexpected error when reading response body. Please retry. Original error: {why}");
+    let body = Limited::new(response.into_body(), limit).collect();
+    let body = match tokio::time::timeout_at(deadline, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            return Err(format!("the response is larger than {limit} bytes"));
+        }
+        Ok(Err(error)) => return Err(unread(&failure::transport(&*error, &address.host, &address.dialled))),
+        Err(_) => {
+            let why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
+            return Err(unread(why));
+        }
+    };
+    match code.as_u16() {
+        200..=206 if body.is_empty() => {
+            let named = if content_type.is_empty() { "application/json" } else { &content_type };
+            Err(format!("0-length response with status code: {} and content type: {named}", code.as_u16()))
+        }
+        200..=206 => Ok(body),
+        code => Err(failure::status(code, &content_type, &body)),
+    }
+}
+
+fn request(address: &Address, method: &Method, document: Bytes) -> Result<Request<Body>, String> {
     let shown: Uri = address.shown.parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;
     let host = shown.authority().and_then(|a| HeaderValue::from_str(a.as_str()).ok());
-    let mut request = Request::post(address.uri.clone())
+    let mut request = Request::builder()
+        .method(method)
+        .uri(address.uri.clone())
         .header(header::ACCEPT, "application/json, */*")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::USER_AGENT, "kube-apiserver-admission")

@@ -1,5 +1,7 @@
 //! Turns values, errors and plain text into responses. The one place where an error becomes HTTP.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
 use machinery::{
@@ -63,20 +65,35 @@ pub fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     }
 }
 
-/// Adds Warning headers (RFC 7234, code 299), each text once.
+/// All warnings together may have so many characters; if they have more, each is cut to so many.
+const MAX_WARNINGS: usize = 4 * 1024;
+const MAX_CUT_WARNING: usize = 256;
+
+/// Adds Warning headers (RFC 7234, code 299), each text once. What is empty or has control characters is not sent.
 pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
-    for (i, warning) in warnings.iter().enumerate() {
-        if warnings[..i].contains(warning) {
-            continue;
+    if warnings.is_empty() {
+        return response;
+    }
+    let mut seen = HashSet::new();
+    let fits = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
+    let texts: Vec<&String> = warnings.iter().filter(fits).filter(|text| seen.insert(text.as_str())).collect();
+    let length: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let cut = if length > MAX_WARNINGS { MAX_CUT_WARNING } else { usize::MAX };
+    let mut sent = 0;
+    for text in texts {
+        if sent >= MAX_WARNINGS && cut < usize::MAX {
+            break;
         }
-        let mut text = String::with_capacity(warning.len() + 8);
-        for c in warning.chars().filter(|c| !c.is_control()) {
+        let mut header = String::from("299 - \"");
+        for c in text.chars().take(cut) {
             if matches!(c, '"' | '\\') {
-                text.push('\\');
+                header.push('\\');
             }
-            text.push(c);
+            header.push(c);
+            sent += 1;
         }
-        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()) {
+        header.push('"');
+        if let Ok(value) = HeaderValue::from_bytes(header.as_bytes()) {
             response.headers_mut().append(header::WARNING, value);
         }
     }

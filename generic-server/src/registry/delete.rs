@@ -8,12 +8,12 @@ use machinery::{
 use storage::{Error as StoreError, Expect};
 
 use super::{
-    Registry, Write,
+    Registry, VersionForm, Write,
     guaranteed_update::{Attempt, GuaranteedUpdate, State},
     metadata,
 };
 use crate::{
-    admission::{Attributes, Operation},
+    admission::{Attributes, Operation, OperationOptions},
     handlers::options::{DeleteOptions, Propagation},
 };
 
@@ -37,11 +37,27 @@ fn running_grace(object: &Value) -> Option<i64> {
     grace.filter(|seconds| *seconds > 0 && metadata::is_deleting(object))
 }
 
+/// The grace period that is asked for; less than none is a second.
+fn asked_grace(options: &DeleteOptions) -> Option<i64> {
+    options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds })
+}
+
 impl Registry {
     /// Deletes the object `name`.
     pub async fn delete(&self, write: &mut Write<'_>, name: &str, options: &DeleteOptions) -> Result<Deleted, Status> {
         let namespace = write.namespace;
-        self.delete_with(namespace, name, options, Some(write)).await
+        self.delete_with(namespace, name, options, Some((write, name))).await
+    }
+
+    /// Deletes the object `name` as one of a collection: admission hears of no name.
+    pub async fn delete_item(
+        &self,
+        write: &mut Write<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let namespace = write.namespace;
+        self.delete_with(namespace, name, options, Some((write, ""))).await
     }
 
     /// Deletes the object `name` without asking admission: it has been asked about the document that led to this.
@@ -59,16 +75,17 @@ impl Registry {
         namespace: &str,
         name: &str,
         options: &DeleteOptions,
-        mut admit: Option<&mut Write<'_>>,
+        mut admit: Option<(&mut Write<'_>, &str)>,
     ) -> Result<Deleted, Status> {
         let key = self.key(namespace, name);
         let mut update = GuaranteedUpdate::begin_latest(self, (&key, name), "delete").await?;
-        let warned = admit.as_ref().map_or(0, |write| write.warnings.len());
+        let warned = admit.as_ref().map_or(0, |(write, _)| write.warnings.len());
         loop {
-            if let Some(write) = &mut admit {
+            if let Some((write, _)) = &mut admit {
                 write.warnings.truncate(warned); // of the attempts only the last one warns
             }
-            let attempt = self.attempt_delete((&key, name), update.state(), options, admit.as_deref_mut()).await;
+            let admit = admit.as_mut().map(|(write, asked_name)| (&mut **write, *asked_name));
+            let attempt = self.attempt_delete((&key, name), update.state(), options, admit).await;
             if let Some(deleted) = update.settle(attempt).await? {
                 return Ok(deleted);
             }
@@ -80,31 +97,62 @@ impl Registry {
         (key, name): (&str, &str),
         state: &State,
         options: &DeleteOptions,
-        admit: Option<&mut Write<'_>>,
+        admit: Option<(&mut Write<'_>, &str)>,
     ) -> Result<Attempt<Deleted>, Status> {
         let entry = state.entry.as_ref().ok_or_else(|| self.not_found(name))?;
-        let object = entry.object().ok_or_else(|| self.unreadable(entry))?;
-        let (object, revision) = (self.decode(object.bytes())?, object.revision());
+        let found = entry.object().ok_or_else(|| self.unreadable(entry))?;
+        // What cannot be had in the version of the request is not deleted through it.
+        let version = admit.as_ref().and_then(|(write, _)| VersionForm::of(write.row, self));
+        let in_version = match version.filter(VersionForm::is_remote) {
+            Some(version) => Some(self.decode(&self.in_version(&version, found).await?)?),
+            None => None,
+        };
+        let (object, revision) = (self.decode(found.bytes())?, found.revision());
         self.check_preconditions(name, &object, options)?;
-        if let Some(write) = admit {
-            self.admit_delete(write, name, &object, options).await?;
+        if self.is_settled(&object, options) {
+            return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done);
+        }
+        if let Some((write, asked_name)) = admit {
+            let old = in_version.as_ref().unwrap_or(&object);
+            self.admit_delete(write, asked_name, old, options).await?;
         }
         self.delete_once((key, name), object, revision, options).await
+    }
+
+    /// Whether an object is on its way out, and this request hastens nothing: what becomes of dependents is settled, and
+    /// nobody is asked.
+    fn is_settled(&self, object: &Value, options: &DeleteOptions) -> bool {
+        let strategy = &self.row.strategy;
+        if strategy.marks_deletion() {
+            return metadata::is_deleting(object) && !strategy.may_finish_deletion(object);
+        }
+        let running =
+            running_grace(object).filter(|_| strategy.grace_period(object, options.grace_period_seconds).is_some());
+        running.is_some_and(|running| asked_grace(options).is_none_or(|asked| asked >= running))
     }
 
     /// Asks admission about the object as it is: it may have become one that stays.
     async fn admit_delete(
         &self,
         write: &mut Write<'_>,
-        name: &str,
-        object: &Value,
+        asked_name: &str,
+        old: &Value,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
         if options.propagation.is_none() && options.orphan_dependents.is_none() {
             write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
         }
-        let attributes =
-            Attributes { dry_run: options.dry_run, ..write.attributes(Operation::Delete, name, Some(object)) };
+        // Of an object that is deleted by its name, admission sees the grace period that it is given.
+        let mut shown = options.clone();
+        if !asked_name.is_empty() {
+            let grace = self.row.strategy.grace_period(old, options.grace_period_seconds);
+            shown.grace_period_seconds = grace.or(shown.grace_period_seconds);
+        }
+        let attributes = Attributes {
+            dry_run: options.dry_run,
+            options: OperationOptions::Delete(&shown),
+            ..write.attributes(Operation::Delete, asked_name, Some(old))
+        };
         self.admission.mutate(&attributes, &mut Value::Null, write.warnings).await?;
         self.admission.validate(&attributes, &Value::Null, write.warnings).await
     }
@@ -154,18 +202,10 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<Attempt<Deleted>, Status> {
         let strategy = &self.row.strategy;
-        if strategy.marks_deletion() && metadata::is_deleting(&object) && !strategy.may_finish_deletion(&object) {
-            return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done);
-        }
         let grace = strategy.grace_period(&object, options.grace_period_seconds);
-        let grace = match running_grace(&object).filter(|_| grace.is_some()) {
-            None => grace,
-            Some(running) => match options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds }) {
-                Some(shorter) if shorter < running => Some(shorter),
-                // It is on its way out, and stays so: what becomes of dependents is settled.
-                _ => return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done),
-            },
-        };
+        // One that is running is shortened.
+        let grace =
+            grace.and_then(|given| if running_grace(&object).is_some() { asked_grace(options) } else { Some(given) });
         let mut marked = object.clone();
         let begins = strategy.marks_deletion() && !metadata::is_deleting(&object);
         if begins {

@@ -20,6 +20,8 @@ const BATCH_OBJECTS: usize = 200;
 const BATCH_BYTES: usize = 2 << 20;
 /// How many batches of a list are under way at once.
 const BATCHES: usize = 2;
+/// Where an object says which state it is; what is stored does not.
+const RESOURCE_VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 /// Those who wait for the same object meet at one of so many doors.
 const DOORS: usize = 16;
 
@@ -94,7 +96,7 @@ impl Registry {
             return Ok(bytes);
         }
         let batch = [(0, object.clone())];
-        let converted = self.ask(version, &**remote, &batch, false).await?;
+        let converted = self.ask(version, &**remote, &batch).await?;
         converted.into_iter().next().map(|(_, bytes)| bytes).ok_or_else(|| Status::internal_error("nothing converted"))
     }
 
@@ -136,7 +138,7 @@ impl Registry {
             return Ok(found);
         }
         let converted = match &version.converter {
-            Converter::Remote(remote) => self.ask(version, &**remote, &missing, true).await?,
+            Converter::Remote(remote) => self.ask(version, &**remote, &missing).await?,
             Converter::Rule(rule) => {
                 let convert = |(i, object): (usize, Arc<Object>)| Ok((i, self.by_rule(version, &**rule, &object)?));
                 missing.into_iter().map(convert).collect::<Result<_, Status>>()?
@@ -153,11 +155,20 @@ impl Registry {
         if version.is_in(bytes) {
             return Ok(bytes.clone());
         }
-        Ok(version.encode(&self.convert(&version.converter, &version.api_version, self.decode(bytes)?).await?))
+        let object = self.decode(bytes)?;
+        Ok(version.encode(&self.convert_stored(&version.converter, &version.api_version, object).await?))
     }
 
-    /// An object in the version of a row.
+    /// An object as it is stored, in the version of a row.
     pub async fn value_in_version(&self, row: &Resource, object: Value) -> Result<Value, Status> {
+        match &row.conversion {
+            Some(converter) => self.convert_stored(converter, &row.api_version(), object).await,
+            None => Ok(object),
+        }
+    }
+
+    /// An object that a request is about, in the version of a row.
+    pub(crate) async fn value_of_request(&self, row: &Resource, object: Value) -> Result<Value, Status> {
         match &row.conversion {
             Some(converter) => self.convert(converter, &row.api_version(), object).await,
             None => Ok(object),
@@ -188,7 +199,7 @@ impl Registry {
         match &row.conversion {
             None => Ok(object),
             Some(Converter::Rule(rule)) => Ok(rule.to_storage(object)),
-            Some(converter) => self.convert(converter, &self.row.api_version(), object).await,
+            Some(converter) => self.convert_stored(converter, &self.row.api_version(), object).await,
         }
     }
 
@@ -210,10 +221,25 @@ impl Registry {
         match converter {
             Converter::Rule(rule) => Ok(rule.from_storage(object)),
             Converter::Remote(remote) => {
-                let converted = remote.convert(vec![object], api_version, false).await?;
+                let converted = remote.convert(vec![object], api_version).await?;
                 converted.into_iter().next().ok_or_else(|| Status::internal_error("nothing converted"))
             }
         }
+    }
+
+    /// Converts on the way out of the store or into it, where objects have no resourceVersion.
+    async fn convert_stored(
+        &self,
+        converter: &Converter,
+        api_version: &str,
+        mut object: Value,
+    ) -> Result<Value, Status> {
+        let revision = object.remove_at(&RESOURCE_VERSION);
+        let mut converted = self.convert(converter, api_version, object).await?;
+        if let Some(revision) = revision {
+            converted.set(&RESOURCE_VERSION, revision);
+        }
+        Ok(converted)
     }
 
     fn known_in(&self, version: &VersionForm, object: &Arc<Object>) -> Option<Bytes> {
@@ -237,14 +263,18 @@ impl Registry {
         version: &VersionForm,
         remote: &dyn RemoteConversion,
         batch: &[(usize, Arc<Object>)],
-        list: bool,
     ) -> Result<Vec<(usize, Bytes)>, Status> {
-        let values = batch.iter().map(|(_, object)| self.decode(object.bytes())).collect::<Result<Vec<_>, _>>()?;
-        let converted = remote.convert(values, &version.api_version, list).await?;
-        let kept = batch
-            .iter()
-            .zip(converted)
-            .map(|((i, object), value)| Ok((*i, self.keep_in(version, object, version.encode(&value))?)));
+        let bare = |(_, object): &(usize, Arc<Object>)| {
+            let mut value = self.decode(object.bytes())?;
+            value.remove_at(&RESOURCE_VERSION);
+            Ok(value)
+        };
+        let values = batch.iter().map(bare).collect::<Result<Vec<_>, Status>>()?;
+        let converted = remote.convert(values, &version.api_version).await?;
+        let kept = batch.iter().zip(converted).map(|((i, object), mut value)| {
+            value.set(&RESOURCE_VERSION, object.revision().to_string());
+            Ok((*i, self.keep_in(version, object, version.encode(&value))?))
+        });
         kept.collect()
     }
 }

@@ -37,9 +37,9 @@ pub trait Conversion: Send + Sync {
 #[async_trait]
 pub trait RemoteConversion: Send + Sync {
     /// The objects in the version `api_version` (`example.com/v1`), in their order. None of them is in it yet; their
-    /// number is bounded by the caller. `list` tells whether they were asked for as a list. What comes back is of the right
-    /// kind and version, is the same object and fits the schema's shape; anything else is an error.
-    async fn convert(&self, objects: Vec<Value>, api_version: &str, list: bool) -> Result<Vec<Value>, Status>;
+    /// number is bounded by the caller. What comes back is of the right kind and version, is the same object and fits the
+    /// schema's shape; anything else is an error.
+    async fn convert(&self, objects: Vec<Value>, api_version: &str) -> Result<Vec<Value>, Status>;
 }
 
 /// Who converts a row's objects.

@@ -174,7 +174,7 @@ const LIES: &[Lie] = &[
     ),
     (|_| Answer::Raw(404, String::new()), "the server could not find the requested resource"),
     (|_| Answer::Raw(200, "<html>".into()), "json parse error"),
-    (|_| Answer::Json(json!({"kind": "Pod", "apiVersion": "v1"})), "got /v1, Kind=Pod"),
+    (|_| Answer::Json(json!({"kind": "Pod", "apiVersion": "v1"})), "no kind \"Pod\" is registered for version \"v1\""),
     (|_| Answer::Raw(200, "x".repeat(3 << 20)), "the response is larger than"),
     (
         |_| Answer::Json(json!({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1"})),
@@ -212,9 +212,17 @@ fn a_webhook_that_lies_fails_the_requests_that_need_it_and_no_others() {
         assert_eq!(setting.create("v2", "never", "count", 1).status, 500);
         assert_eq!(setting.get("v1", "").json()["items"].as_array().map(Vec::len), Some(1), "v1 goes on");
     }
-    // A watch hears of it, and ends.
-    let events = setting.get("v2", "?watch=1&timeoutSeconds=5").text();
-    assert!(events.contains("\"ERROR\"") && events.contains("conversion webhook"), "{events}");
+    // A watch ends without a word, and nothing is deleted through the version that cannot be had.
+    assert_eq!(setting.get("v2", "?watch=1&timeoutSeconds=600").text(), "");
+    for path in ["a", ""] {
+        let refused = setting.server.request("DELETE", &Setting::path("v2", path), None);
+        let message = refused.json()["message"].as_str().expect("a message").to_owned();
+        assert!(
+            refused.status == 500 && message.starts_with("conversion webhook for hook.test/v1, Kind=Gadget"),
+            "{message}"
+        );
+    }
+    assert_eq!(setting.get("v1", "a").status, 200);
     lie.store(usize::MAX, Ordering::SeqCst);
     assert_eq!(setting.get("v2", "a").json()["spec"], json!({"count": 1}), "failures are not kept");
     let metrics = setting.server.request("GET", "/metrics", None).text();

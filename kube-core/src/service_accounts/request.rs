@@ -1,7 +1,7 @@
 //! `serviceaccounts/token`: a token is asked for.
 
 use async_trait::async_trait;
-use generic_server::{fields, pipeline::respond::Response, request::Request, server::Endpoint};
+use generic_server::{pipeline::respond::Response, request::Request, server::Endpoint};
 use machinery::{
     Str, Value,
     meta::{FieldError, GroupKind, GroupResource, Meta, TimeForm, Timestamp, status::Status},
@@ -41,9 +41,18 @@ impl Endpoint for TokenRequests {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
         let accounts = &self.lookup.accounts;
         let mut posted = Posted::read(request, &accounts.row, KIND).await?;
+        let made = self.make(&mut posted).await;
+        Ok(posted.answer(made))
+    }
+}
+
+impl TokenRequests {
+    /// The document with a token, if there is one to be had.
+    async fn make(&self, posted: &mut Posted) -> Result<Value, Status> {
+        let accounts = &self.lookup.accounts;
         let (name, namespace) = (posted.request.info.name.clone(), posted.request.info.namespace.clone());
         pointer(part(&mut posted.document, "spec"), "expirationSeconds", DEFAULT_SECONDS);
-        fields::track_posted(KIND, "token", &posted.options, &mut posted.document);
+        posted.track();
         // Plugins see which audiences were asked for: none, if those of this server will do.
         posted.mutate(accounts, &accounts.row, &name).await?;
         check_place(&posted.document, &namespace, &name)?;
@@ -53,16 +62,13 @@ impl Endpoint for TokenRequests {
         validate(&posted.document)?;
         posted.validate(accounts, &accounts.row, &name).await?;
         let binding = self.binding(&posted.document, &account).await?;
-        let seconds = self.limit(&mut posted);
+        let seconds = self.limit(posted);
         let token = self.token(&posted.document, &account, &binding, now).await?;
         let expires = now.plus_seconds(seconds).text(TimeForm::Seconds);
         posted.document.set(&["status"], object! { "token" => token, "expirationTimestamp" => expires });
-        let document = posted.document.clone();
-        Ok(posted.created(&document))
+        Ok(posted.document.clone())
     }
-}
 
-impl TokenRequests {
     /// Fills in what the request left out.
     fn complete(&self, request: &mut Value, account: &Value, now: Timestamp) {
         let account = Meta::of(account);

@@ -1,7 +1,8 @@
 //! `AdmissionReview` (admission.k8s.io v1 and v1beta1): the question a webhook is asked, and its answer.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use machinery::{Str, Value, codec::json, meta::go_text::quote, object};
+use generic_server::outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
+use machinery::{Str, Value, codec::json, meta::go_text::quote, object, schema::packed_base64};
 
 use super::Target;
 use crate::write::{Request, Subject};
@@ -66,20 +67,13 @@ pub(super) enum Unreadable {
 
 /// Reads an answer.
 pub(super) fn answer(version: Version, uid: &str, mutating: bool, body: &[u8]) -> Result<Answer, Unreadable> {
-    let review = json::decode(body)
-        .map_err(|e| Unreadable::Undecodable(format!("couldn't get version/kind; json parse error: {e}")))?;
-    let kind = review.str_at(&["kind"]).unwrap_or_default();
-    if review.as_object().is_none() || kind.is_empty() {
-        let text = String::from_utf8_lossy(&body[..body.len().min(256)]).into_owned();
-        return Err(Unreadable::Undecodable(format!("Object 'Kind' is missing in '{text}'")));
-    }
+    let asked = ReviewKind { group: "admission.k8s.io", version: version.name(), kind: "AdmissionReview" };
+    let review = read_review(body, asked).map_err(Unreadable::Undecodable)?;
+    check_response(&review, "Admission", &MEMBERS).map_err(Unreadable::Undecodable)?;
     let invalid = |why: String| Err(Unreadable::Invalid(why));
     let response = review.get("response").filter(|r| r.as_object().is_some());
     let Some(response) = response else { return invalid("webhook response was absent".into()) };
-    let patch = response.str_at(&["patch"]).unwrap_or_default();
-    let patch = BASE64.decode(patch).map_err(|e| {
-        Unreadable::Undecodable(format!("json: cannot unmarshal response.patch: illegal base64 data: {e}"))
-    })?;
+    let patch = read_patch(response).map_err(Unreadable::Undecodable)?;
     let patch_type = response.str_at(&["patchType"]);
     if version == Version::V1
         && let Some(why) = objection(&review, response, uid, mutating, &patch)
@@ -100,19 +94,33 @@ pub(super) fn answer(version: Version, uid: &str, mutating: bool, body: &[u8]) -
     })
 }
 
+/// The members of a response and their types.
+const MEMBERS: [(&str, MemberType); 7] = [
+    ("uid", MemberType::Text("types.UID")),
+    ("allowed", MemberType::Bool),
+    ("status", MemberType::Object("v1.Status")),
+    ("patch", MemberType::Text("[]uint8")),
+    ("patchType", MemberType::Text("v1.PatchType")),
+    ("auditAnnotations", MemberType::Texts("map[string]string")),
+    ("warnings", MemberType::Texts("[]string")),
+];
+
+/// The patch of a response; nothing is an empty one.
+fn read_patch(response: &Value) -> Result<Vec<u8>, String> {
+    let Some(text) = response.get("patch").and_then(Value::as_shared_str) else { return Ok(Vec::new()) };
+    let packed = packed_base64(text).map_err(|at| format!("illegal base64 data at input byte {at}"))?;
+    BASE64.decode(packed.as_bytes()).map_err(|e| e.to_string())
+}
+
 /// What is wrong with an answer of the version v1; those before were never looked at so closely.
 fn objection(review: &Value, response: &Value, uid: &str, mutating: bool, patch: &[u8]) -> Option<String> {
-    let text = |value: &Value, key: &str| value.str_at(&[key]).unwrap_or_default().to_owned();
-    let found = text(response, "uid");
+    let found = response.str_at(&["uid"]).unwrap_or_default();
     if found != uid {
-        return Some(format!("expected response.uid={}, got {}", quote(uid), quote(&found)));
+        return Some(format!("expected response.uid={}, got {}", quote(uid), quote(found)));
     }
-    let (api_version, kind) = (text(review, "apiVersion"), text(review, "kind"));
-    if (api_version.as_str(), kind.as_str()) != ("admission.k8s.io/v1", "AdmissionReview") {
-        let shown = if api_version.contains('/') { api_version } else { format!("/{api_version}") };
-        return Some(format!(
-            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {shown}, Kind={kind}"
-        ));
+    let (expected, found) = ("admission.k8s.io/v1, Kind=AdmissionReview", stated_kind(review));
+    if found != expected {
+        return Some(format!("expected webhook response of {expected}, got {found}"));
     }
     let why = match (mutating, patch.is_empty(), response.str_at(&["patchType"])) {
         (true, false, None) => "webhook returned response.patch but not response.patchType",
@@ -173,13 +181,34 @@ mod tests {
             Version::V1,
             true,
             r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"uid":"u"}}"#,
-            invalid(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got admission.k8s.io/v1beta1, \
-                 Kind=AdmissionReview",
-            ),
+            undecodable("converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"),
         );
-        let nothing = Err(Unreadable::Undecodable("Object 'Kind' is missing in '{}'".into()));
-        check(Version::V1, true, "{}", nothing);
+        check(Version::V1, true, "{}", invalid("webhook response was absent"));
+    }
+
+    #[test]
+    fn an_answer_says_what_it_is() {
+        let why = "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=";
+        check(Version::V1, false, r#"{"response":{"uid":"u","allowed":true}}"#, invalid(why));
+    }
+
+    fn undecodable(why: &str) -> Result<Answer, Unreadable> {
+        Err(Unreadable::Undecodable(why.into()))
+    }
+
+    #[test]
+    fn answers_are_typed() {
+        let go = |found: &str, field: &str, of: &str| {
+            undecodable(&format!("json: cannot unmarshal {found} into Go struct field {field} of type {of}"))
+        };
+        let of_response = "AdmissionResponse.response";
+        check(Version::V1, false, &v1(r#"{"uid":5}"#), go("number", &format!("{of_response}.uid"), "types.UID"));
+        let warnings = format!("{of_response}.warnings");
+        check(Version::V1, false, &v1(r#"{"uid":"u","warnings":"x"}"#), go("string", &warnings, "[]string"));
+        check(Version::V1, false, &v1(r#"{"uid":"u","warnings":[1]}"#), go("number", &warnings, "string"));
+        check(Version::V1, false, &v1("[]"), go("array", "AdmissionReview.response", "v1.AdmissionResponse"));
+        let patch = undecodable("illegal base64 data at input byte 0");
+        check(Version::V1, true, &v1(r#"{"uid":"u","patch":"!!","patchType":"JSONPatch"}"#), patch);
     }
 
     #[test]

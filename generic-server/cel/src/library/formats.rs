@@ -6,7 +6,7 @@ use machinery::meta::names;
 use machinery::schema::has_format;
 
 use super::standard::leaked;
-use super::urls::parse_error;
+use super::urls::fault;
 use super::{Library, args};
 use crate::types::Type;
 use crate::value::{Error, Opaque, Value};
@@ -40,10 +40,7 @@ const FORMATS: [Format; 13] = [
     Format { name: "dns1123SubdomainPrefix", check: |s| names::name_is_dns_subdomain(s, true) },
     Format { name: "dns1035LabelPrefix", check: |s| names::name_is_dns1035_label(s, true) },
     Format { name: "labelValue", check: names::label_value },
-    Format {
-        name: "uri",
-        check: |s| if has_format("uri", s) == Some(true) { Vec::new() } else { vec![parse_error(s)] },
-    },
+    Format { name: "uri", check: |s| fault(s).into_iter().collect() },
     Format { name: "uuid", check: |s| known("uuid", s, "does not match the UUID format") },
     Format { name: "byte", check: |s| known("byte", s, "invalid base64") },
     Format { name: "date", check: |s| known("date", s, "invalid date") },

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use machinery::meta::go_text::quote;
+use machinery::meta::netip;
 
 use super::{Library, args};
 use crate::types::Type;
@@ -167,45 +168,24 @@ fn cidr_of(value: &Value) -> Result<Cidr> {
 
 fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let quoted = quote(text);
-    if text.contains('%') && text.contains(':') {
-        return Err(format!("IP address {quoted} with zone value is not allowed"));
-    }
-    match text.parse() {
-        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
-            Err(format!("IPv4-mapped IPv6 address {quoted} is not allowed"))
-        }
-        Ok(ip) => Ok(ip),
-        Err(_) => Err(format!(
-            "IP Address {quoted} parse error during conversion from string: ParseAddr({quoted}): unable to parse IP"
-        )),
+    match netip::parse_addr(text) {
+        Err(why) => Err(format!("IP Address {quoted} parse error during conversion from string: {why}")),
+        Ok((_, zone)) if !zone.is_empty() => Err(format!("IP address {quoted} with zone value is not allowed")),
+        Ok((ip, _)) if is_mapped(ip) => Err(format!("IPv4-mapped IPv6 address {quoted} is not allowed")),
+        Ok((ip, _)) => Ok(ip),
     }
 }
 
 fn parse_cidr(text: &str) -> Result<Cidr, String> {
-    let fail = |why: &str| {
-        Err(format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({}): {why}",
-            quote(text)
-        ))
-    };
-    let Some((ip, bits)) = text.rsplit_once('/') else { return fail("no '/'") };
-    let ip = match parse_ip(ip) {
-        Ok(ip) => ip,
-        Err(_) if ip.starts_with("::ffff:") => {
-            return Err(format!("IPv4-mapped IPv6 address {} is not allowed", quote(ip)));
-        }
-        Err(_) => return fail(&format!("ParseAddr({}): unable to parse IP", quote(ip))),
-    };
-    let plain = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit()) && (bits == "0" || !bits.starts_with('0'));
-    match bits.parse::<u8>() {
-        Ok(n) if plain && n <= width(ip) => Ok(Cidr { ip, bits: n }),
-        Ok(_) if plain => fail("prefix length out of range"),
-        _ => fail(&format!("bad bits after slash: {}", quote(bits))),
+    match netip::parse_prefix(text) {
+        Err(why) => Err(format!("network address parse error during conversion from string: {why}")),
+        Ok((ip, _)) if is_mapped(ip) => Err(format!("IPv4-mapped IPv6 address {} is not allowed", quote(text))),
+        Ok((ip, bits)) => Ok(Cidr { ip, bits }),
     }
 }
 
-fn width(ip: IpAddr) -> u8 {
-    if ip.is_ipv4() { 32 } else { 128 }
+fn is_mapped(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
 fn masked(cidr: Cidr) -> Cidr {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use machinery::Str;
-use machinery::schema::has_format;
+use machinery::meta::go_text::quote;
+use machinery::meta::go_url::GoUrl;
 
 use super::{Library, args};
 use crate::types::Type;
@@ -17,6 +18,8 @@ const TYPE: &str = "kubernetes.URL";
 struct Url {
     scheme: String,
     host: String,
+    hostname: String,
+    port: String,
     path: String,
     query: BTreeMap<String, Vec<String>>,
     text: String,
@@ -36,8 +39,8 @@ pub(super) fn add(library: &mut Library) {
     let url = Type::opaque(TYPE);
     library.global("url", "string_to_url", &[Type::String], url.clone(), |a| {
         args!(a, Value::String(s) => match parse(s) {
-            Some(url) => Ok(Value::Opaque(Arc::new(url))),
-            None => Err(Error::Failed(format!("URL parse error during conversion from string: {}", parse_error(s)))),
+            Ok(url) => Ok(Value::Opaque(Arc::new(url))),
+            Err(why) => Err(Error::Failed(format!("URL parse error during conversion from string: {why}"))),
         })
     });
     library.global(
@@ -45,13 +48,13 @@ pub(super) fn add(library: &mut Library) {
         "is_url_string",
         &[Type::String],
         Type::Bool,
-        |a| args!(a, Value::String(s) => Ok(Value::Bool(parse(s).is_some()))),
+        |a| args!(a, Value::String(s) => Ok(Value::Bool(parse(s).is_ok()))),
     );
     let texts: [(&'static str, &'static str, super::Call); 5] = [
         ("getScheme", "url_get_scheme", |a| part(a, |u| u.scheme.clone())),
         ("getHost", "url_get_host", |a| part(a, |u| u.host.clone())),
-        ("getHostname", "url_get_hostname", |a| part(a, |u| split_port(&u.host).0.trim_matches(['[', ']']).to_owned())),
-        ("getPort", "url_get_port", |a| part(a, |u| split_port(&u.host).1.to_owned())),
+        ("getHostname", "url_get_hostname", |a| part(a, |u| u.hostname.clone())),
+        ("getPort", "url_get_port", |a| part(a, |u| u.port.clone())),
         ("getEscapedPath", "url_get_escaped_path", |a| part(a, |u| u.path.clone())),
     ];
     for (name, id, call) in texts {
@@ -73,37 +76,24 @@ fn part(args: &[Value], part: fn(&Url) -> String) -> Result {
     args!(args, of => of.opaque::<Url>().map(|u| Value::string(part(u))).ok_or_else(Error::no_overload))
 }
 
-/// Go's words for a text that is no URI of a request.
-pub(super) fn parse_error(text: &str) -> String {
-    let why = if text.is_empty() { "empty url" } else { "invalid URI for request" };
-    format!("parse {}: {why}", machinery::meta::go_text::quote(text))
+/// Why a text is no URL of a request, which is an absolute one, or an absolute path.
+pub(super) fn fault(text: &str) -> Option<String> {
+    GoUrl::parse_request_uri(text).err().map(|why| format!("parse {}: {why}", quote(text)))
 }
 
-fn parse(text: &str) -> Option<Url> {
-    if has_format("uri", text) != Some(true) {
-        return None;
-    }
-    let (scheme, rest) = match text.split_once(':') {
-        Some((scheme, rest)) if !text.starts_with('/') => (scheme.to_ascii_lowercase(), rest),
-        _ => (String::new(), text),
-    };
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (host, path) = match rest.strip_prefix("//") {
-        Some(rest) if !scheme.is_empty() => {
-            let end = rest.find('/').unwrap_or(rest.len());
-            (&rest[..end], &rest[end..])
-        }
-        _ => ("", rest),
-    };
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    Some(Url { scheme, host: host.into(), path: path.into(), query: pairs(query), text: text.into() })
-}
-
-fn split_port(host: &str) -> (&str, &str) {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (name, port),
-        _ => (host, ""),
-    }
+/// Reads a URL as upstream does: as a request's, and then with its fragment told apart.
+fn parse(text: &str) -> Result<Url, String> {
+    fault(text).map_or(Ok(()), Err)?;
+    let url = GoUrl::parse(text).map_err(|why| format!("parse {}: {why}", quote(text)))?;
+    Ok(Url {
+        hostname: url.hostname().to_owned(),
+        port: url.port().to_owned(),
+        path: url.escaped_path(),
+        query: pairs(url.query),
+        text: text.into(),
+        scheme: url.scheme,
+        host: url.host,
+    })
 }
 
 fn pairs(query: &str) -> BTreeMap<String, Vec<String>> {

@@ -1,6 +1,6 @@
 //! How webhooks are reached: a URL, or a service of the cluster.
 
-use super::{field_error::FieldError, go_text::quote, names};
+use super::{field_error::FieldError, go_text::quote, go_url::GoUrl, names};
 use crate::{Value, value::Path};
 
 /// A clientConfig: exactly one of `url` and `service`.
@@ -17,7 +17,7 @@ pub fn validate_client_config(config: &Value, at: &Path<'_>) -> Vec<FieldError> 
 /// A URL that a webhook can have: `https://host[/path]`, and nothing more.
 fn validate_url(text: &str, at: &Path<'_>) -> Vec<FieldError> {
     const FORM: &str = "; desired format: https://host[/path]";
-    let url = match Url::parse(text) {
+    let url = match GoUrl::parse(text) {
         Ok(url) => url,
         Err(why) => {
             let why = format!("url must be a valid URL: parse {}: {why}{FORM}", quote(text));
@@ -26,7 +26,11 @@ fn validate_url(text: &str, at: &Path<'_>) -> Vec<FieldError> {
     };
     let mut errors = Vec::new();
     if url.scheme != "https" {
-        errors.push(FieldError::invalid(at, url.scheme, format!("'https' is the only allowed URL scheme{FORM}")));
+        errors.push(FieldError::invalid(
+            at,
+            url.scheme.as_str(),
+            format!("'https' is the only allowed URL scheme{FORM}"),
+        ));
     }
     if url.host.is_empty() {
         errors.push(FieldError::invalid(at, "", format!("host must be specified{FORM}")));
@@ -41,88 +45,6 @@ fn validate_url(text: &str, at: &Path<'_>) -> Vec<FieldError> {
         errors.push(FieldError::invalid(at, url.query, "query parameters are not permitted in the URL"));
     }
     errors
-}
-
-/// The parts of a URL that a webhook's is judged by, split as Go's net/url does.
-#[derive(Debug, Default, PartialEq)]
-struct Url<'a> {
-    scheme: String,
-    user: Option<&'a str>,
-    host: &'a str,
-    query: &'a str,
-    fragment: &'a str,
-}
-
-impl<'a> Url<'a> {
-    /// The error is what Go says behind the URL.
-    fn parse(text: &'a str) -> Result<Self, String> {
-        let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
-        if text.bytes().any(|b| b < b' ' || b == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
-        }
-        let (scheme, rest) = split_scheme(text)?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut url = Url { scheme: scheme.to_ascii_lowercase(), query, fragment, ..Url::default() };
-        if !rest.starts_with('/') {
-            // With a scheme it is opaque; without one its first segment must not look like one.
-            if scheme.is_empty() && rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
-                return Err("first path segment in URL cannot contain colon".to_owned());
-            }
-            return Ok(url);
-        }
-        let mut path = rest;
-        if let Some(behind) = rest.strip_prefix("//")
-            && (!scheme.is_empty() || !rest.starts_with("///"))
-        {
-            let (authority, after) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
-            let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-            check_host(host)?;
-            (url.user, url.host, path) = (user, host, after);
-        }
-        check_escapes(path)?;
-        Ok(url)
-    }
-}
-
-fn split_scheme(text: &str) -> Result<(&str, &str), String> {
-    for (i, b) in text.bytes().enumerate() {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' => {}
-            b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
-            b':' if i == 0 => return Err("missing protocol scheme".to_owned()),
-            b':' => return Ok((&text[..i], &text[i + 1..])),
-            _ => break,
-        }
-    }
-    Ok(("", text))
-}
-
-fn check_host(host: &str) -> Result<(), String> {
-    let port = match host.strip_prefix('[') {
-        Some(_) => match host.rfind(']') {
-            Some(end) => &host[end + 1..],
-            None => return Err("missing ']' in host".to_owned()),
-        },
-        None => host.rfind(':').map_or("", |colon| &host[colon..]),
-    };
-    let is_port = |text: &str| text.strip_prefix(':').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    if !(port.is_empty() || is_port(port)) {
-        return Err(format!("invalid port {} after host", quote(port)));
-    }
-    if let Some(bad) = host.chars().find(|c| matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')) {
-        return Err(format!("invalid character {} in host name", quote(&bad.to_string())));
-    }
-    check_escapes(host)
-}
-
-fn check_escapes(text: &str) -> Result<(), String> {
-    for (i, _) in text.match_indices('%') {
-        let escape = &text.as_bytes()[i..text.len().min(i + 3)];
-        if escape.len() < 3 || !escape[1..].iter().all(u8::is_ascii_hexdigit) {
-            return Err(format!("invalid URL escape {}", quote(&String::from_utf8_lossy(escape))));
-        }
-    }
-    Ok(())
 }
 
 /// A service of the cluster, with a path below it.

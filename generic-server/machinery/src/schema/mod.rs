@@ -15,7 +15,7 @@ mod types;
 mod validate;
 
 pub use custom::{read_applied, read_custom, read_metadata};
-pub(crate) use decode::packed_base64;
+pub use decode::packed_base64;
 pub use decode::{DecodeError, decode, decode_text, settle};
 pub use default::{apply_defaults, drop_nulls};
 pub use embedded::{coerce_embedded, validate_embedded};

@@ -19,7 +19,7 @@ use machinery::{
 use super::conditions;
 use crate::{
     defaults::is_empty,
-    posted::{Posted, plainly},
+    posted::{Posted, done, plainly},
 };
 
 /// Serves both: below a pod, and as a collection where the document names the pod.
@@ -33,6 +33,13 @@ pub(crate) struct Binding {
 impl Endpoint for Binding {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
         let mut posted = Posted::read(request, &self.row, ("", "v1", "Binding")).await?;
+        let bound = self.bind(&mut posted).await;
+        Ok(posted.answer(bound.map(|()| done())))
+    }
+}
+
+impl Binding {
+    async fn bind(&self, posted: &mut Posted) -> Result<(), Status> {
         let name = Str::from(Meta::of(&posted.document).name());
         let below_pod = !posted.request.info.subresource.is_empty();
         if below_pod && name != posted.request.info.name {
@@ -41,14 +48,14 @@ impl Endpoint for Binding {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
+        posted.track();
         posted.admit(&self.pods, &self.row, &name).await?;
         plainly(&validate(&posted.document))?;
         let binding = Meta::of(&posted.document);
         let wanted = Preconditions { uid: binding.uid().into(), resource_version: binding.resource_version().into() };
         let place = (posted.request.info.namespace.as_str(), name.as_str());
         let change = |pod: &mut Value| assign(pod, &posted.document).map_err(|why| conflict(&name, &why));
-        self.pods.rewrite(place, &wanted, posted.options.dry_run, change).await?;
-        Ok(posted.done())
+        self.pods.rewrite(place, &wanted, posted.options.dry_run, change).await.map(|_| ())
     }
 }
 

@@ -19,7 +19,7 @@ use machinery::{
 use storage::cache::ReadAt;
 
 use super::conditions;
-use crate::posted::Posted;
+use crate::posted::{Posted, done};
 
 /// How many evictions a budget may have that its controller has not seen yet.
 const MAX_DISRUPTED_PODS: usize = 2000;
@@ -38,14 +38,21 @@ pub(crate) struct Eviction {
 impl Endpoint for Eviction {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
         let mut posted = Posted::read(request, &self.pods.row, ("policy", "v1", "Eviction")).await?;
+        let evicted = self.evict_posted(&mut posted).await;
+        Ok(posted.answer(evicted.map(|()| done())))
+    }
+}
+
+impl Eviction {
+    async fn evict_posted(&self, posted: &mut Posted) -> Result<(), Status> {
         let name = posted.request.info.name.clone();
         if Meta::of(&posted.document).name() != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let options = delete_options(&posted, self.pods.settings())?;
+        let options = delete_options(posted, self.pods.settings())?;
+        posted.track();
         posted.admit(&self.pods, &self.pods.row, &name).await?;
-        self.evict(&posted.request.info.namespace, &name, &options).await?;
-        Ok(posted.done())
+        self.evict(&posted.request.info.namespace, &name, &options).await
     }
 }
 

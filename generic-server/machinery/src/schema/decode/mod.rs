@@ -329,7 +329,7 @@ fn quantity(value: Value) -> Result<Value, DecodeError> {
 
 /// Go reads base64 with line breaks and with bits left over at the end, and writes it without. The error is the byte at
 /// which the text goes wrong.
-pub(crate) fn packed_base64(text: &Str) -> Result<Str, usize> {
+pub fn packed_base64(text: &Str) -> Result<Str, usize> {
     let is_break = |c: char| matches!(c, '\r' | '\n');
     let packed: Str =
         if text.contains(is_break) { text.chars().filter(|c| !is_break(*c)).collect() } else { text.clone() };

@@ -82,7 +82,7 @@ pub(super) fn check(walk: &Walk<'_>, schema: &Schema, value: &Value, path: &Path
 /// Whether the value is below the limit, and whether it equals it. Integers are compared with the limit's whole part.
 fn compare(limit: f64, value: &Value, native: bool) -> (bool, bool) {
     match value {
-        Value::Int(i) if native => (*i < limit as i64, *i == limit as i64),
+        Value::Int(i) if native => (*i < whole(limit), *i == whole(limit)),
         _ => {
             let value = value.as_f64().unwrap_or(0.0);
             (value < limit, value == limit)
@@ -90,14 +90,20 @@ fn compare(limit: f64, value: &Value, native: bool) -> (bool, bool) {
     }
 }
 
+/// The whole part of a float, or what Go's processors make of one that no integer holds: the least of them.
+fn whole(f: f64) -> i64 {
+    let holds = (i64::MIN as f64..i64::MAX as f64).contains(&f);
+    if holds { f as i64 } else { i64::MIN }
+}
+
 fn limit_text(limit: f64, native: bool) -> String {
-    if native { (limit as i64).to_string() } else { go_text::float(limit) }
+    if native { whole(limit).to_string() } else { go_text::float(limit) }
 }
 
 fn multiple_of(value: &Value, factor: f64, native: bool) -> Option<String> {
     let whole = match value {
         // Differs: for integers upstream divides by the factor's whole part, and fails where that is zero.
-        Value::Int(i) if native && factor.trunc() != 0.0 => i.checked_rem(factor as i64) == Some(0),
+        Value::Int(i) if native && factor.trunc() != 0.0 => i.checked_rem(whole(factor)) == Some(0),
         _ => {
             let number = value.as_f64().unwrap_or(0.0);
             is_whole(if factor < 1.0 { 1.0 / factor * number } else { number / factor })

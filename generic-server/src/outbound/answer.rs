@@ -1,0 +1,151 @@
+//! What a webhook has answered: a document of one kind, in JSON or YAML, whatever its Content-Type says.
+
+use machinery::{
+    Value,
+    codec::{json, yaml},
+    meta::go_text::quote,
+};
+
+use crate::handlers::no_type_in;
+
+/// The kind of document that a webhook is asked with, and answers with.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewKind<'a> {
+    /// The API group.
+    pub group: &'a str,
+    /// The version that was asked in.
+    pub version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
+}
+
+/// Where upstream registers the kinds that webhooks answer with.
+const SCHEME: &str = "pkg/util/webhook/client.go:71";
+
+/// Reads an answer. One that says nothing of its kind is of the kind that was asked.
+///
+/// # Errors
+/// Upstream's words for what is no document, or is one of another kind.
+pub fn read(body: &[u8], asked: ReviewKind<'_>) -> Result<Value, String> {
+    let is_json = body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+    let document = match is_json {
+        true => json::decode(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
+        false => yaml::decode(body).map_err(|e| e.to_string())?,
+    };
+    if document.as_object().is_none() {
+        return Err(no_type_in(&document));
+    }
+    let text = |key: &str| document.str_at(&[key]).unwrap_or_default();
+    let own = format!("{}/{}", asked.group, asked.version);
+    let api_version = Some(text("apiVersion")).filter(|v| !v.is_empty()).unwrap_or(&own);
+    let kind = Some(text("kind")).filter(|k| !k.is_empty()).unwrap_or(asked.kind);
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let is_review = group == asked.group && kind == asked.kind && matches!(version, "v1" | "v1beta1");
+    let is_status = (group, version, kind) == ("", "v1", "Status");
+    if is_review && version == asked.version {
+        return Ok(document);
+    }
+    Err(if is_review || is_status {
+        format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", asked.version, asked.kind)
+    } else {
+        format!("no kind {} is registered for version {} in scheme {SCHEME:?}", quote(kind), quote(api_version))
+    })
+}
+
+/// The version and kind that a document says it has, as Go prints them.
+pub fn stated_kind(document: &Value) -> String {
+    let text = |key: &str| document.str_at(&[key]).unwrap_or_default();
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    format!("{group}/{version}, Kind={}", text("kind"))
+}
+
+/// What a member of a response must be, with Go's name of the type.
+#[derive(Clone, Copy, Debug)]
+pub enum MemberType {
+    /// A boolean.
+    Bool,
+    /// Text.
+    Text(&'static str),
+    /// An object.
+    Object(&'static str),
+    /// A list or map of texts.
+    Texts(&'static str),
+    /// A list of anything.
+    List(&'static str),
+}
+
+/// Checks the types in the response of a review, whose Go types begin with `name`.
+///
+/// # Errors
+/// What Go says of the first that is of another type.
+pub fn check_response(review: &Value, name: &str, members: &[(&str, MemberType)]) -> Result<(), String> {
+    let Some(response) = review.get("response").filter(|r| !r.is_null()) else { return Ok(()) };
+    let wrong = |found: &Value, field: &str, of: &str| {
+        let found = match found {
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::Bool(_) => "bool",
+            other => other.type_name(),
+        };
+        Err(format!("json: cannot unmarshal {found} into Go struct field {field} of type {of}"))
+    };
+    if response.as_object().is_none() {
+        return wrong(response, &format!("{name}Review.response"), &format!("v1.{name}Response"));
+    }
+    for (member, of) in members {
+        let Some(value) = response.get(member).filter(|v| !v.is_null()) else { continue };
+        let field = format!("{name}Response.response.{member}");
+        let no_text = |v: &&Value| !v.is_null() && v.as_str().is_none();
+        let (fits, of, text) = match (*of, value) {
+            (MemberType::Texts(of), Value::Array(texts)) => (true, of, texts.iter().find(no_text)),
+            (MemberType::Texts(of), Value::Object(texts)) => (true, of, texts.values().find(no_text)),
+            (MemberType::Texts(of), _) => (false, of, None),
+            (MemberType::Bool, value) => (matches!(value, Value::Bool(_)), "bool", None),
+            (MemberType::Text(of), value) => (value.as_str().is_some(), of, None),
+            (MemberType::Object(of), value) => (value.as_object().is_some(), of, None),
+            (MemberType::List(of), value) => (value.as_array().is_some(), of, None),
+        };
+        match text {
+            Some(text) => return wrong(text, &field, "string"),
+            None if !fits => return wrong(value, &field, of),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_of_the_kind_that_was_asked() {
+        let asked = ReviewKind { group: "admission.k8s.io", version: "v1", kind: "AdmissionReview" };
+        let check = |body: &str, expect: Result<(), &str>| {
+            assert_eq!(read(body.as_bytes(), asked).map(|_| ()), expect.map_err(str::to_owned), "{body}");
+        };
+        check("{}", Ok(()));
+        check(r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#, Ok(()));
+        check("kind: AdmissionReview\napiVersion: admission.k8s.io/v1\n", Ok(()));
+        check(r#"{"a":"#, Err("couldn't get version/kind; json parse error: unexpected end of JSON input"));
+        let of_go = |found: &str| {
+            format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct \
+                 {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            )
+        };
+        check("<html>", Err(&of_go("string")));
+        check("[1]", Err(&of_go("array")));
+        check(
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"}"#,
+            Err("converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion"),
+        );
+        check(
+            r#"{"kind":"Status","apiVersion":"v1"}"#,
+            Err("converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
+        );
+        check(
+            r#"{"kind":"Pod","apiVersion":"v1"}"#,
+            Err(r#"no kind "Pod" is registered for version "v1" in scheme "pkg/util/webhook/client.go:71""#),
+        );
+    }
+}
