@@ -125,7 +125,7 @@ impl Engine {
     /// # Errors
     /// What a webhook that converts answers.
     pub(crate) async fn begin<'a>(&self, a: &'a Attributes<'a>, object: &Value) -> Result<Option<Found<'a>>, Status> {
-        let subject = Subject::of(a, object);
+        let subject = Subject::of(a);
         match is_exempt(&subject) {
             true => Ok(None),
             false => self.look_at(subject, object).await.map(Some),
@@ -141,7 +141,7 @@ impl Engine {
         a: &'a Attributes<'a>,
         object: &Value,
     ) -> Result<Option<Found<'a>>, Status> {
-        let subject = Subject::of(a, object);
+        let subject = Subject::of(a);
         match is_configuration(&subject) {
             true => Ok(None),
             false => self.look_at(subject, object).await.map(Some),

@@ -12,10 +12,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
-    meta::{
-        Meta,
-        gvk::{GroupVersionKind, GroupVersionResource},
-    },
+    meta::gvk::{GroupVersionKind, GroupVersionResource},
     object,
 };
 
@@ -32,20 +29,14 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn of(a: &'a Attributes<'a>, object: &Value) -> Self {
+    pub(crate) fn of(a: &'a Attributes<'a>) -> Self {
         let row = a.row;
-        // A name that the server has made is none that was asked for.
-        let base = Meta::of(object).generate_name();
-        let is_made = a.operation == Operation::Create
-            && !base.is_empty()
-            && a.name.strip_prefix(base).is_some_and(|made| made.len() == GENERATED);
-        let name = if is_made { "" } else { a.name };
         let namespace = match a.operation {
             Operation::Create => a.namespace,
             _ if is_namespaces(row) => a.name,
             _ => a.namespace,
         };
-        Subject { a, kind: kind_through(row, a.subresource), resource: resource_of(row), namespace, name }
+        Subject { a, kind: kind_through(row, a.subresource), resource: resource_of(row), namespace, name: a.name }
     }
 
     /// Whether it is about a namespace itself.
@@ -53,9 +44,6 @@ impl<'a> Subject<'a> {
         is_namespaces(self.a.row)
     }
 }
-
-/// So long is what the server puts behind a name's base.
-const GENERATED: usize = 5;
 
 fn is_namespaces(row: &Resource) -> bool {
     row.group.is_empty() && row.plural == "namespaces"

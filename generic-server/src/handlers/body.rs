@@ -233,8 +233,7 @@ impl Expected<'_> {
     /// A document of another type: known or not, it is refused.
     fn other_kind(&self, api_version: &str, kind: &str) -> Status {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let known = builtin::is_registered(group, version, kind);
-        if known && kind == self.kind {
+        if builtin::is_registered(group, version, kind) && kind == self.kind {
             let expected = if self.group.is_empty() {
                 self.version.to_owned()
             } else {
@@ -244,17 +243,27 @@ impl Expected<'_> {
                 "the API version in the data ({api_version}) does not match the expected API version ({expected})"
             ));
         }
-        let why = if known {
-            let package = if self.group.is_empty() { "core" } else { self.group.split('.').next().unwrap_or("") };
-            let from_package = if group.is_empty() { "v1" } else { version };
-            format!("converting ({from_package}.{kind}) to ({package}.{}): unknown conversion", self.kind)
-        } else {
-            format!(
-                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-            )
-        };
+        let why = unconverted((self.group, self.kind), api_version, kind);
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
     }
+}
+
+/// Why a built-in document of another version or kind is none of the kind that is expected (group, kind).
+pub(super) fn unconverted((expected_group, expected): (&str, &str), api_version: &str, kind: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if builtin::is_registered(group, version, kind) {
+        let package = if expected_group.is_empty() { "core" } else { expected_group.split('.').next().unwrap_or("") };
+        let from_package = if group.is_empty() { "v1" } else { version };
+        return format!("converting ({from_package}.{kind}) to ({package}.{expected}): unknown conversion");
+    }
+    format!(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+    )
+}
+
+/// Go's words for a kind or apiVersion that is no text, where a document's type is looked for.
+pub(super) fn no_text_in(document: &Value) -> Option<String> {
+    ["apiVersion", "kind"].into_iter().find_map(|key| type_text(document, key).err())
 }
 
 /// [`conform`] of what applying a configuration has made of an object. What the schema of a custom resource does not specify

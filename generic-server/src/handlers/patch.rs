@@ -180,22 +180,59 @@ struct Patch<'a> {
 }
 
 impl Patch<'_> {
-    /// A patch cannot turn an object into one of another kind. A built-in that has lost its kind is of the one that it was.
-    fn of_its_kind(&self, mut patched: Value) -> Result<Value, Status> {
+    /// A built-in object whose JSON was patched must still be read as one of its kind. One without a kind is of the one that
+    /// it was; one without an apiVersion has no members but those.
+    fn of_built_in_kind(&self, mut patched: Value) -> Result<Value, Status> {
         let row = self.row;
+        if self.document.kind == PatchType::Strategic {
+            patched.set(&["kind"], row.kind.clone());
+            patched.set(&["apiVersion"], row.api_version());
+            return Ok(patched);
+        }
+        let invalid = |why: String| Err(self.document.invalid(&patched, why));
+        if let Some(why) = body::no_text_in(&patched) {
+            return invalid(why);
+        }
+        let text = |key: &str| patched.str_at(&[key]).unwrap_or_default();
+        let (own, kind) = (row.api_version(), if text("kind").is_empty() { &row.kind } else { text("kind") });
+        match text("apiVersion") {
+            "" => {
+                let why = format!(
+                    "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                    self.name
+                );
+                return Err(Status::bad_request(why));
+            }
+            version if version.matches('/').count() > 1 => {
+                return invalid(format!("unexpected GroupVersion string: {version}"));
+            }
+            version if *version != *own || *kind != *row.kind => {
+                return invalid(body::unconverted((&row.group, &row.kind), version, kind));
+            }
+            _ => {}
+        }
+        patched.set(&["kind"], row.kind.clone());
+        patched.set(&["apiVersion"], own);
+        Ok(patched)
+    }
+
+    /// A patch cannot turn an object into one of another kind.
+    fn of_its_kind(&self, patched: Value) -> Result<Value, Status> {
+        let row = self.row;
+        if row.built_in {
+            return self.of_built_in_kind(patched);
+        }
         let mut errors = Vec::new();
         let found_kind = patched.str_at(&["kind"]).unwrap_or("").to_owned();
         for (key, want) in [("kind", row.kind.clone()), ("apiVersion", row.api_version())] {
             match patched.str_at(&[key]) {
                 Some(found) if *found == *want => {}
-                None | Some("") if row.built_in => patched.set(&[key], want),
                 found => errors.push(FieldError::invalid(key, found.unwrap_or(""), format!("must be {want}"))),
             }
         }
-        match errors.first() {
-            None => Ok(patched),
-            Some(first) if row.built_in => Err(self.document.invalid(&patched, first.to_string())),
-            Some(_) => {
+        match errors.is_empty() {
+            true => Ok(patched),
+            false => {
                 let version = patched.str_at(&["apiVersion"]).unwrap_or("");
                 let group = version.split_once('/').map_or("", |(group, _)| group);
                 Err(Status::invalid(&GroupKind::new(group, found_kind.as_str()), self.name, errors))
@@ -203,18 +240,28 @@ impl Patch<'_> {
         }
     }
 
-    /// The members that a custom resource cannot have in the version that a patch gives it, where there is no such version.
+    /// The members that an object cannot have in the version that a patch gives it, where there is no such version.
     fn unknown_elsewhere(&self, patched: &Value) -> Vec<String> {
         let row = self.row;
         let version = patched.str_at(&["apiVersion"]).unwrap_or("");
+        let unknown = |known: &[&str]| -> Vec<String> {
+            let members = patched.as_object().into_iter().flat_map(|members| members.keys());
+            let unknown = members.filter(|key| !known.contains(&key.as_str()));
+            unknown.map(|key| format!("unknown field {:?}", key.as_str())).collect()
+        };
+        if row.built_in
+            && version.is_empty()
+            && self.document.kind != PatchType::Strategic
+            && body::no_text_in(patched).is_none()
+        {
+            return unknown(&["apiVersion", "kind"]);
+        }
         let is_known = version == row.api_version() || self.versions.iter().any(|row| row.api_version() == version);
         let of_group = version.split_once('/').is_some_and(|(group, _)| group == row.group);
         if row.built_in || is_known || !of_group || patched.str_at(&["kind"]) != Some(row.kind.as_str()) {
             return Vec::new();
         }
-        let members = patched.as_object().into_iter().flat_map(|members| members.keys());
-        let unknown = members.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
-        unknown.map(|key| format!("unknown field {:?}", key.as_str())).collect()
+        unknown(&["apiVersion", "kind", "metadata"])
     }
 }
 

@@ -362,3 +362,70 @@ fn objects_as_bad_as_can_be_are_refused_or_taken_in_good_time() {
     assert_eq!(server.request("GET", "/readyz", None).text(), "ok");
     assert!(!server.log().contains("panicked"), "{}", server.log());
 }
+
+#[test]
+fn a_status_has_its_default_where_writes_may_not_set_it() {
+    let server = Server::start();
+    let condition = json!({"type": "object", "properties": {
+        "type": {"type": "string"}, "status": {"type": "string", "default": "Unknown"},
+    }});
+    let status = json!({
+        "type": "object", "default": {"conditions": [{"type": "Accepted"}]},
+        "properties": {"conditions": {"type": "array", "items": condition}, "seen": {"type": "integer"}},
+    });
+    let mut version = version("v1", true, &json!({"type": "object", "properties": {"a": {"type": "string"}}}));
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = status;
+    let made = server.request("POST", DEFINITIONS, Some(&definition("status.test", "Gate", &[version])));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let path = "/apis/status.test/v1/namespaces/default/gates";
+    let gate = |name: &str| {
+        let metadata = json!({"name": name});
+        json!({"apiVersion": "status.test/v1", "kind": "Gate", "metadata": metadata, "spec": {}, "status": {"seen": 5}})
+    };
+    let defaulted = json!({"conditions": [{"type": "Accepted", "status": "Unknown"}]});
+    let created = server.request("POST", path, Some(&gate("a")));
+    assert_eq!((created.status, &created.json()["status"]), (201, &defaulted), "{}", created.text());
+    let dry = server.request("POST", &format!("{path}?dryRun=All"), Some(&gate("dry")));
+    assert_eq!(dry.json()["status"], defaulted);
+    let mut applied = gate("b");
+    applied.as_object_mut().expect("an object").remove("status");
+    let applied = send(
+        server.port(),
+        "PATCH",
+        &format!("{path}/b?fieldManager=me"),
+        "application/apply-patch+yaml",
+        applied.to_string().as_bytes(),
+    );
+    assert_eq!(applied.expect("an answer").json()["status"], defaulted);
+    for one in ["a", "b"] {
+        assert_eq!(server.request("GET", &format!("{path}/{one}"), None).json()["status"], defaulted);
+    }
+    let list = server.request("GET", path, None).json();
+    assert!(list["items"].as_array().expect("items").iter().all(|item| item["status"] == defaulted));
+    let changed = json!({"status": {"seen": 7}});
+    let changed = server.request("PATCH", &format!("{path}/a/status"), Some(&changed)).json();
+    assert_eq!(changed["status"]["seen"], 7);
+}
+
+#[test]
+fn an_apply_drops_what_no_property_holds() {
+    let server = Server::start();
+    let template = json!({"type": "object", "properties": {"metadata": {"type": "object"}}});
+    let spec = json!({"type": "object", "properties": {"template": template}});
+    let made =
+        server.request("POST", DEFINITIONS, Some(&definition("drop.test", "Temp", &[version("v1", true, &spec)])));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let path = "/apis/drop.test/v1/namespaces/default/temps/a?fieldManager=me&fieldValidation=Strict";
+    let config = json!({
+        "apiVersion": "drop.test/v1", "kind": "Temp", "metadata": {"name": "a"},
+        "spec": {"template": {"metadata": {"labels": {"a": "b"}}}},
+    });
+    let reply = send(server.port(), "PATCH", path, "application/apply-patch+yaml", config.to_string().as_bytes());
+    let reply = reply.expect("an answer");
+    assert_eq!(
+        (reply.status, &reply.json()["spec"]),
+        (201, &json!({"template": {"metadata": {}}})),
+        "{}",
+        reply.text()
+    );
+}

@@ -146,6 +146,57 @@ fn webhooks_refuse_and_warn() {
 }
 
 #[test]
+fn a_review_shows_what_was_asked() {
+    let server = Server::start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let webhook = Webhook::start(&["127.0.0.1"], {
+        let seen = seen.clone();
+        move |review| {
+            seen.lock().expect("not poisoned").push(review["request"].clone());
+            response(&review, json!({"allowed": true, "warnings": ["", "seen", "two\nlines"]}))
+        }
+    });
+    let rules = json!({"rules": [{
+        "operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps", "pods", "pods/binding"],
+    }]});
+    configure(&server, "validating", "one", &[hook(&webhook, "v.example.com", rules)]);
+    let last = || seen.lock().expect("not poisoned").pop().expect("a request");
+    let options = |kind: &str, more: Value| {
+        let mut options = json!({"kind": kind, "apiVersion": "meta.k8s.io/v1"});
+        options.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        options
+    };
+    let send = |verb: &str, path: &str, body: Option<&Value>| {
+        let reply = server.request(verb, path, body);
+        let warnings: Vec<_> =
+            reply.headers.iter().filter(|(name, _)| name == "warning").map(|(_, w)| w.clone()).collect();
+        assert_eq!(warnings, ["299 - \"seen\""], "{}", reply.text());
+        reply.status
+    };
+    let map = json!({"metadata": {"name": "a"}});
+    assert_eq!(send("POST", &format!("{MAPS}?fieldManager=me&fieldValidation=Strict"), Some(&map)), 201);
+    let asked = json!({"fieldManager": "me", "fieldValidation": "Strict"});
+    assert_eq!(last()["options"], options("CreateOptions", asked));
+    assert_eq!(send("PATCH", &format!("{MAPS}/a?dryRun=All"), Some(&json!({"data": {"x": "y"}}))), 200);
+    assert_eq!(last()["options"], options("UpdateOptions", json!({"dryRun": ["All"]})));
+    let deletion = json!({"propagationPolicy": "Background"});
+    assert_eq!(send("DELETE", &format!("{MAPS}?propagationPolicy=Background"), None), 200);
+    let request = last();
+    assert_eq!((&request["options"], request.get("name")), (&options("DeleteOptions", deletion), None));
+    assert_eq!(request["oldObject"]["metadata"]["name"], "a");
+    assert_eq!(send("POST", MAPS, Some(&json!({"metadata": {"generateName": "made-"}}))), 201);
+    assert!(last()["name"].as_str().is_some_and(|name| name.starts_with("made-")), "the name is known by then");
+
+    let binding = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(send("POST", "/api/v1/namespaces/default/pods/p/binding", Some(&binding)), 404, "warned all the same");
+    let metadata = &last()["object"]["metadata"];
+    assert_eq!(
+        (&metadata["namespace"], &metadata["managedFields"][0]["subresource"]),
+        (&json!("default"), &json!("binding"))
+    );
+}
+
+#[test]
 fn what_fails_is_a_refusal_unless_failures_are_ignored() {
     let server = Server::start();
     let webhook = Webhook::start(&["127.0.0.1"], |review| match review["request"]["name"].as_str() {

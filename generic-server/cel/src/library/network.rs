@@ -105,7 +105,7 @@ fn cidrs(library: &mut Library) {
         "string_to_cidr",
         &[String],
         cidr(),
-        |a| args!(a, Value::String(s) => parse_cidr(s).map(cidr_value).map_err(Error::Failed)),
+        |a| args!(a, Value::String(s) => string_to_cidr(s).map(cidr_value)),
     );
     library.global(
         "isCIDR",
@@ -121,7 +121,13 @@ fn cidrs(library: &mut Library) {
         String,
         |a| args!(a, x => cidr_of(x).map(|c| Value::string(format!("{}/{}", c.ip, c.bits)))),
     );
-    let contains = |a: &[Value]| args!(a, x, y => Ok(Value::Bool(covers(cidr_of(x)?, ip_of(y)?))));
+    // Upstream looks at what became of the text, and an error is no address.
+    let contains = |a: &[Value]| {
+        args!(a, x, y => {
+            let ip = ip_of(y).map_err(|_| Error::no_overload())?;
+            Ok(Value::Bool(covers(cidr_of(x)?, ip)))
+        })
+    };
     library.member("containsIP", "cidr_contains_ip_string", &[cidr(), String], Bool, contains);
     library.member("containsIP", "cidr_contains_ip_ip", &[cidr(), Type::opaque(IP)], Bool, contains);
     let within = |a: &[Value]| {
@@ -161,9 +167,15 @@ fn ip_of(value: &Value) -> Result<IpAddr> {
 
 fn cidr_of(value: &Value) -> Result<Cidr> {
     match value {
-        Value::String(s) => parse_cidr(s).map_err(Error::Failed),
+        Value::String(s) => string_to_cidr(s),
         other => other.opaque::<Cidr>().copied().ok_or_else(Error::no_overload),
     }
+}
+
+/// `cidr()` of a text. Upstream says twice where it fails.
+fn string_to_cidr(text: &str) -> Result<Cidr> {
+    parse_cidr(text)
+        .map_err(|why| Error::Failed(format!("network address parse error during conversion from string: {why}")))
 }
 
 fn parse_ip(text: &str) -> Result<IpAddr, String> {

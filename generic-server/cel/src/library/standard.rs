@@ -301,8 +301,11 @@ pub(crate) fn index(args: &[Value]) -> Result {
 }
 
 fn size(args: &[Value]) -> Result {
-    let size = args.first().and_then(Value::size).ok_or_else(Error::no_overload)?;
-    Ok(Value::Int(size as i64))
+    args!(args, of => match (of.size(), of) {
+        (Some(size), _) => Ok(Value::Int(size as i64)),
+        (None, Value::Duration(_) | Value::Timestamp(_)) => Err(Error::no_overload()),
+        (None, _) => Err(Error::new("no such overload: size")),
+    })
 }
 
 fn conversions(library: &mut Library) {
@@ -412,7 +415,12 @@ fn to_double(args: &[Value]) -> Result {
         Value::Double(d) => Ok(Value::Double(*d)),
         Value::Int(i) => Ok(Value::Double(*i as f64)),
         Value::Uint(u) => Ok(Value::Double(*u as f64)),
-        Value::String(s) => s.parse().map(Value::Double).map_err(|_| no_conversion(value, "double")),
+        Value::String(s) => match s.parse::<f64>() {
+            // What is too large is no number, unless it is written so.
+            Ok(d) if d.is_infinite() && s.bytes().any(|b| b.is_ascii_digit()) => Err(no_conversion(value, "double")),
+            Ok(d) => Ok(Value::Double(d)),
+            Err(_) => Err(no_conversion(value, "double")),
+        },
         _ => Err(Error::no_overload()),
     })
 }
