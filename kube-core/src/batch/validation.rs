@@ -9,6 +9,7 @@ use machinery::{
 use super::{failure_policy, indexes, schedule};
 use crate::{
     apps::template::template,
+    core::pods::validation::internal::shown_template,
     validation::{Errors, Field, Go, MISMATCH, Member, selects, shown},
 };
 
@@ -296,8 +297,13 @@ const SCHEDULING: &[&str] = &["nodeSelector", "tolerations", "schedulingGates"];
 fn template_change(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     let (pods, old_pods) = (spec.at("template"), old_spec.at("template"));
+    let changed = |errors: &mut Errors| {
+        pods.invalid_as(shown_template("PodSpec", pods.value()), "field is immutable", errors);
+    };
     if !may_be_rescheduled(old) {
-        pods.immutable(&old_pods, errors);
+        if !pods.same(&old_pods) {
+            changed(errors);
+        }
         return;
     }
     let pod = pods.at("spec");
@@ -316,7 +322,9 @@ fn template_change(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
             }
         }
     }
-    pod.immutable(&pod.with(&before), errors);
+    if !pod.same(&pod.with(&before)) {
+        changed(errors);
+    }
 }
 
 fn may_be_rescheduled(old: &Field<'_>) -> bool {

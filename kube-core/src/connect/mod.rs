@@ -3,6 +3,7 @@
 mod container;
 mod kubelet;
 mod log;
+mod options;
 mod proxy;
 mod stream;
 mod target;
@@ -16,7 +17,7 @@ use generic_server::{
     request::Request,
     server::Endpoint,
 };
-use machinery::{Str, Value, meta::status::Status, object};
+use machinery::{Str, meta::status::Status};
 
 use kubelet::Kubelets;
 use log::Logs;
@@ -87,17 +88,17 @@ pub(crate) fn endpoints(
     ])
 }
 
-/// Lets admission judge the request, by the kind of its options.
+/// Lets admission judge the request, by its options, which are of this kind.
 async fn admit(registry: &Registry, request: &Request, kind: &str) -> Result<(), Status> {
-    let options = WriteOptions::default();
+    let write_options = WriteOptions::default();
     let mut write = Write {
         row: &registry.row,
         namespace: &request.info.namespace,
         subresource: &request.info.subresource,
         user: &request.user,
-        options: &options,
+        options: &write_options,
         warnings: &mut Vec::new(),
     };
-    let mut document: Value = object! { "kind" => kind, "apiVersion" => "v1" };
+    let mut document = options::document(kind, request);
     registry.admit_connect(&mut write, &request.info.name, &mut document).await
 }

@@ -1,16 +1,14 @@
 //! Claims to devices, and templates of them.
 
-use generic_server::resource::WriteContext;
-use machinery::{
-    Value,
-    meta::{field_error::BadValue, go_text},
-};
-
 use super::requests;
 use crate::{
-    core::pods::validation::{internal::shown, template_metadata},
+    core::pods::validation::{
+        internal::{shown, shown_template},
+        template_metadata,
+    },
     validation::{Errors, Field},
 };
+use generic_server::resource::WriteContext;
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -43,38 +41,6 @@ pub(in crate::resource) fn template_update(
 ) {
     let spec = new.at("spec");
     if !spec.same(&old.at("spec")) {
-        spec.invalid_as(shown_template(spec.value()), IMMUTABLE, errors);
+        spec.invalid_as(shown_template("ResourceClaimSpec", spec.value()), IMMUTABLE, errors);
     }
-}
-
-/// The members of metadata in upstream's order, those of templates.
-const METADATA: [&str; 15] = [
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
-/// A template as upstream shows it: what is set of its metadata, by names of the API, stands beside the spec.
-fn shown_template(template: &Value) -> BadValue {
-    let mut out = String::from("{");
-    let metadata = template.get("metadata").unwrap_or(&Value::Null);
-    for name in METADATA {
-        if let Some(value) = metadata.get(name).filter(|v| !v.is_null()) {
-            out.push_str(&format!("{}:{},", go_text::quote(name), go_text::json(value)));
-        }
-    }
-    let spec = shown("ResourceClaimSpec", template.get("spec").unwrap_or(&Value::Null));
-    BadValue::verbatim(format!("{out}\"Spec\":{spec}}}"))
 }

@@ -24,15 +24,53 @@ pub(crate) fn pretty(kind: &str, value: &Value) -> String {
     out
 }
 
-/// The spec of a pod. What the API has in the spec itself, upstream holds in the security context.
+/// The spec of a pod.
 pub(super) fn pretty_spec(spec: &Value) -> String {
+    pretty("PodSpec", &upstreams_spec(spec))
+}
+
+/// What the API has in the spec of a pod itself, upstream holds in the security context.
+fn upstreams_spec(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for member in ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"] {
         if let Some(value) = spec.get(member).cloned() {
             spec.set(&["securityContext", member], value);
         }
     }
-    pretty("PodSpec", &spec)
+    spec
+}
+
+/// The members of metadata in upstream's order, those of templates.
+const METADATA: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// A template of a type's specs as upstream shows it: what is set of its metadata, by names of the API, stands beside the spec.
+pub(crate) fn shown_template(kind: &str, template: &Value) -> BadValue {
+    let mut out = String::from("{");
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    for name in METADATA {
+        if let Some(value) = metadata.get(name).filter(|v| !v.is_null()) {
+            out.push_str(&format!("{}:{},", go_text::quote(name), go_text::json(value)));
+        }
+    }
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    let spec = if kind == "PodSpec" { shown(kind, &upstreams_spec(spec)) } else { shown(kind, spec) };
+    BadValue::verbatim(format!("{out}\"Spec\":{spec}}}"))
 }
 
 /// How members and items stand to each other.
@@ -197,6 +235,23 @@ mod tests {
     use machinery::codec::json;
 
     use super::*;
+
+    #[test]
+    fn a_template_has_its_metadata_beside_its_spec() {
+        let template =
+            br#"{"metadata":{"labels":{"a":"b"},"name":"x"},"spec":{"hostNetwork":true,"restartPolicy":"Never"}}"#;
+        let template = json::decode(template).expect("valid JSON");
+        let BadValue::Verbatim(text) = shown_template("PodSpec", &template) else { panic!("verbatim") };
+        assert!(
+            text.starts_with(r#"{"name":"x","labels":{"a":"b"},"Spec":{"Volumes":null,"InitContainers":null,"#),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#""RestartPolicy":"Never","#) && text.ends_with(r#""SchedulingGroup":null}}"#),
+            "{text}"
+        );
+        assert!(text.contains(r#""SecurityContext":{"HostNetwork":true,"HostPID":false,"#), "{text}");
+    }
 
     #[test]
     fn names_follow_from_names() {
