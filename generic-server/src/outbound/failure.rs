@@ -21,6 +21,10 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
             return certificate(tls, host);
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
+            // TLS says so as well where the other side is gone without a word.
+            if io.kind() == io::ErrorKind::UnexpectedEof {
+                return "EOF".to_owned();
+            }
             // What an error of this type wraps is not its source.
             if let Some(inner) = io.get_ref() {
                 cause = Some(inner);
@@ -29,7 +33,6 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
             match io.kind() {
                 io::ErrorKind::ConnectionRefused => return format!("dial tcp {address}: connect: connection refused"),
                 io::ErrorKind::TimedOut => return format!("dial tcp {address}: i/o timeout"),
-                io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
                 io::ErrorKind::ConnectionReset => return "read: connection reset by peer".to_owned(),
                 io::ErrorKind::HostUnreachable => return format!("dial tcp {address}: connect: no route to host"),
                 io::ErrorKind::NetworkUnreachable => {
@@ -74,9 +77,51 @@ fn certificate(error: &rustls::Error, host: &str) -> String {
             }
         }
         rustls::Error::InvalidMessage(_) => return "http: server gave HTTP response to HTTPS client".to_owned(),
+        rustls::Error::AlertReceived(alert) => return format!("remote error: tls: {}", alert_text(*alert)),
         other => return format!("remote error: tls: {other}"),
     };
     format!("tls: failed to verify certificate: {why}")
+}
+
+/// What Go says of an alert.
+fn alert_text(alert: rustls::AlertDescription) -> String {
+    use rustls::AlertDescription as Alert;
+    let text = match alert {
+        Alert::CloseNotify => "close notify",
+        Alert::UnexpectedMessage => "unexpected message",
+        Alert::BadRecordMac => "bad record MAC",
+        Alert::RecordOverflow => "record overflow",
+        Alert::DecompressionFailure => "decompression failure",
+        Alert::HandshakeFailure => "handshake failure",
+        Alert::BadCertificate => "bad certificate",
+        Alert::UnsupportedCertificate => "unsupported certificate",
+        Alert::CertificateRevoked => "revoked certificate",
+        Alert::CertificateExpired => "expired certificate",
+        Alert::CertificateUnknown => "unknown certificate",
+        Alert::IllegalParameter => "illegal parameter",
+        Alert::UnknownCA => "unknown certificate authority",
+        Alert::AccessDenied => "access denied",
+        Alert::DecodeError => "error decoding message",
+        Alert::DecryptError => "error decrypting message",
+        Alert::ExportRestriction => "export restriction",
+        Alert::ProtocolVersion => "protocol version not supported",
+        Alert::InsufficientSecurity => "insufficient security level",
+        Alert::InternalError => "internal error",
+        Alert::InappropriateFallback => "inappropriate fallback",
+        Alert::UserCanceled => "user canceled",
+        Alert::NoRenegotiation => "no renegotiation",
+        Alert::MissingExtension => "missing extension",
+        Alert::UnsupportedExtension => "unsupported extension",
+        Alert::CertificateUnobtainable => "certificate unobtainable",
+        Alert::UnrecognisedName => "unrecognized name",
+        Alert::BadCertificateStatusResponse => "bad certificate status response",
+        Alert::BadCertificateHashValue => "bad certificate hash value",
+        Alert::UnknownPSKIdentity => "unknown PSK identity",
+        Alert::CertificateRequired => "certificate required",
+        Alert::NoApplicationProtocol => "no application protocol",
+        other => return format!("alert({})", u8::from(other)),
+    };
+    text.to_owned()
 }
 
 /// `DnsName("a.example")` without what is around the name.
@@ -157,6 +202,11 @@ mod tests {
         let error = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), "dial tcp 127.0.0.1:1: connect: connection refused");
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let eof = io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof");
+        assert_eq!(transport(&eof, "h", "127.0.0.1:1"), "EOF");
+        let alert = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
+        let error = io::Error::new(io::ErrorKind::InvalidData, alert);
+        assert_eq!(transport(&error, "h", "127.0.0.1:1"), "remote error: tls: certificate required");
         let error = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
         let expect = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), expect);

@@ -117,10 +117,7 @@ impl Webhook {
         match tokio::time::timeout_at(deadline, client.request(request)).await {
             Ok(Ok(response)) => Ok((response, address)),
             Ok(Err(error)) => Err(failed(failure::transport(&error, &address.host, &address.dialled))),
-            Err(_) => {
-                let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-                Err(failed(why.to_owned()))
-            }
+            Err(_) => Err(failed("context deadline exceeded".to_owned())),
         }
     }
 
@@ -192,11 +189,11 @@ async fn read(
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return Err(format!("the response is larger than {limit} bytes"));
         }
-        Ok(Err(error)) => return Err(unread(&failure::transport(&*error, &address.host, &address.dialled))),
-        Err(_) => {
-            let why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
-            return Err(unread(why));
+        Ok(Err(error)) => {
+            let why = failure::transport(&*error, &address.host, &address.dialled);
+            return Err(unread(if why == "EOF" { "unexpected EOF" } else { &why }));
         }
+        Err(_) => return Err(unread("context deadline exceeded")),
     };
     match code.as_u16() {
         200..=206 if body.is_empty() => {
