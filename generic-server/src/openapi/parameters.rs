@@ -11,15 +11,15 @@ type Row = (&'static str, &'static str, &'static str);
 pub(super) const LIST: &[Row] = &[
     ("allowWatchBookmarks", "boolean", "Send BOOKMARK events in a watch, which tell how far it has come."),
     ("continue", "string", "The token with which the list before said how to go on."),
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    ("labelSelector", "string", "Only objects whose labels match."),
+    ("fieldSelector", "string", "Restricts the list of returned objects to those whose fields match."),
+    ("labelSelector", "string", "Restricts the list of returned objects to those whose labels match."),
     ("limit", "integer", "The most objects that one answer may hold."),
     ("resourceVersion", "string", "How old the answer may be."),
     ("resourceVersionMatch", "string", "How resourceVersion is meant: NotOlderThan or Exact."),
     ("sendInitialEvents", "boolean", "Begin a watch with the objects that are there."),
     ("shardSelector", "string", "Only objects of some shards."),
     ("timeoutSeconds", "integer", "When the answer must be done."),
-    ("watch", "boolean", "Answer with changes as they come."),
+    ("watch", "boolean", "Watch for changes to the described resources: they are sent as they come."),
 ];
 
 /// What creations and updates take.

@@ -130,5 +130,36 @@ fn prose(id: TypeId, member: Option<&str>) -> Option<Str> {
         None => docs::of_type(&name),
         Some(member) => docs::of_member(&name, member),
     };
-    text.map(Str::new_static)
+    text.map(Str::new_static).or_else(|| {
+        let kind = builtin::type_name(id).strip_suffix("List").filter(|_| member == Some("items"))?;
+        Some(format!("List of {}", plural(&kind.to_lowercase())).into())
+    })
+}
+
+/// The plural of a word, as the names of resources are made.
+fn plural(word: &str) -> String {
+    match word {
+        word if word.ends_with('s') || word.ends_with("ch") => format!("{word}es"),
+        word => match word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{word}s"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_says_what_it_holds() {
+        let check = |list: &str, expect: &str| {
+            let id = builtin::by_name(list).expect("the table has it");
+            assert_eq!(prose(id, Some("items")).as_deref(), Some(expect));
+        };
+        check("io.k8s.api.core.v1.ServiceList", "List of services");
+        check("io.k8s.api.networking.v1.NetworkPolicyList", "List of networkpolicies");
+        check("io.k8s.api.networking.v1.IngressClassList", "List of ingressclasses");
+        check("io.k8s.api.networking.v1.IngressList", "List of ingresses");
+    }
 }
