@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use generic_server::serve::{Lifecycle, Listener, Tls, serve};
+use generic_server::serve::{ConnectionOptions, Lifecycle, Listener, Tls, serve};
 
 use crate::{VERSION, chain, config::Config, flags, pki::Pki, plain_io_error};
 
@@ -73,7 +73,8 @@ async fn run(config: Config) -> Result<()> {
     if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {
         say(&format!("export KUBECONFIG={}", path.display()));
     }
-    let connection = config.serving.connection.clone();
+    let request_timeout = chain.pipeline.request_timeout;
+    let connection = ConnectionOptions { request_timeout, ..config.serving.connection.clone() };
     let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, service, lifecycle.clone()));
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));

@@ -18,6 +18,8 @@ use http_body::{Frame, SizeHint};
 
 pub use piece::{Piece, PieceWriter};
 
+use crate::serve::InUse;
+
 /// What ends a body early: the connection (HTTP/1.1) or the stream (HTTP/2) is reset, for the status line is long gone.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -26,33 +28,63 @@ const JOIN_UP_TO: usize = 32 * 1024;
 /// Pieces of this size or more go out as they are: copying them would cost more than their own frame.
 const SEND_ALONE: usize = 8 * 1024;
 
+const LINE_FEED: Bytes = Bytes::from_static(b"\n");
+
 /// A response body.
 ///
 /// Nothing is produced before the connection asks for it, so flow control reaches the producer.
 #[derive(Default)]
-pub struct Body(Kind);
+pub struct Body {
+    kind: Kind,
+    /// The connection is in use as long as the body is there.
+    _in_use: Option<InUse>,
+}
 
 #[derive(Default)]
 enum Kind {
     #[default]
     Empty,
     Full(Bytes),
+    /// Bytes, and a line feed behind them.
+    Line(Bytes),
     Pieces(Joined),
     Kept(Vec<Arc<Piece>>, u64),
     Gzip(Box<gzip::Gzip>),
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BodyError> + Send>>),
 }
 
+impl Kind {
+    fn of_chunks<const N: usize>(chunks: [Bytes; N]) -> Self {
+        let length = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        Kind::Pieces(Joined::new(Source::Chunks(Box::new(chunks.into_iter())), Some(length)))
+    }
+}
+
 impl Body {
+    fn of(kind: Kind) -> Self {
+        Self { kind, _in_use: None }
+    }
+
+    /// Keeps a connection in use until the body is taken whole, or given up.
+    #[must_use]
+    pub(crate) fn used_by(self, in_use: InUse) -> Self {
+        Self { _in_use: Some(in_use), ..self }
+    }
+
     /// No bytes.
     pub fn empty() -> Self {
-        Self(Kind::Empty)
+        Self::of(Kind::Empty)
     }
 
     /// All bytes at once; the length is known.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self(if bytes.is_empty() { Kind::Empty } else { Kind::Full(bytes) })
+        Self::of(if bytes.is_empty() { Kind::Empty } else { Kind::Full(bytes) })
+    }
+
+    /// All bytes at once and a line feed behind them: stored text has none, and is not copied for it where it is long.
+    pub fn line(bytes: Bytes) -> Self {
+        Self::of(Kind::Line(bytes))
     }
 
     /// Chunks, drawn one by one as the connection has room. `length` is their sum where it is known (it becomes
@@ -62,13 +94,13 @@ impl Body {
         I: IntoIterator<Item = Bytes>,
         I::IntoIter: Send + 'static,
     {
-        Self(Kind::Pieces(Joined::new(Source::Chunks(Box::new(chunks.into_iter())), length)))
+        Self::of(Kind::Pieces(Joined::new(Source::Chunks(Box::new(chunks.into_iter())), length)))
     }
 
     /// Pieces that are kept. They go out as they are unless the body is compressed, which costs next to nothing then.
     pub fn pieces(pieces: Vec<Arc<Piece>>) -> Self {
         let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self(if length == 0 { Kind::Empty } else { Kind::Kept(pieces, length) })
+        Self::of(if length == 0 { Kind::Empty } else { Kind::Kept(pieces, length) })
     }
 
     /// A stream: a watch, a log, what another server sends. An error resets the connection's stream. What is ready at
@@ -79,7 +111,7 @@ impl Body {
         E: Into<BodyError>,
     {
         let stream = futures_util::StreamExt::map(stream, |item| item.map_err(Into::into));
-        Self(Kind::Pieces(Joined::new(Source::Stream(Box::pin(stream)), None)))
+        Self::of(Kind::Pieces(Joined::new(Source::Stream(Box::pin(stream)), None)))
     }
 
     /// A stream that ends: of so many bytes if that is known, at least of so many if not. An error resets it.
@@ -88,14 +120,19 @@ impl Body {
         S: Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
     {
         let pieces = Joined::new(Source::Stream(Box::pin(stream)), length);
-        Self(Kind::Pieces(Joined { at_least, ..pieces }))
+        Self::of(Kind::Pieces(Joined { at_least, ..pieces }))
     }
 
     /// Lets go at the deadline of what was not taken until then, even if the client takes nothing more; after that the body
     /// ends with an error. Small bodies are not worth the watch.
     #[must_use]
     pub fn until(mut self, deadline: Option<Instant>) -> Self {
-        if let (Kind::Pieces(pieces), Some(deadline)) = (&mut self.0, deadline)
+        self.kind = match self.kind {
+            Kind::Full(bytes) if bytes.len() as u64 >= expiring::WORTH_IT => Kind::of_chunks([bytes]),
+            Kind::Line(bytes) if bytes.len() as u64 >= expiring::WORTH_IT => Kind::of_chunks([bytes, LINE_FEED]),
+            kind => kind,
+        };
+        if let (Kind::Pieces(pieces), Some(deadline)) = (&mut self.kind, deadline)
             && pieces.left.is_none_or(|left| left >= expiring::WORTH_IT)
         {
             let source = std::mem::replace(&mut pieces.source, Source::Done);
@@ -107,16 +144,17 @@ impl Body {
     /// This body, compressed as it is taken. One that another server sends stays as it is.
     #[must_use]
     pub fn gzip(self) -> Self {
-        let source = match self.0 {
+        let source = match self.kind {
             Kind::Full(bytes) => Joined::new(Source::Chunks(Box::new(std::iter::once(bytes))), None),
+            Kind::Line(bytes) => Joined::new(Source::Chunks(Box::new([bytes, LINE_FEED].into_iter())), None),
             Kind::Pieces(pieces) => pieces,
             Kind::Kept(pieces, _) => {
                 let (chain, length) = piece::gzip(pieces);
                 return Self::chunks(chain, Some(length));
             }
-            kind => return Self(kind),
+            kind => return Self::of(kind),
         };
-        Self(Kind::Gzip(Box::new(gzip::Gzip::new(source))))
+        Self::of(Kind::Gzip(Box::new(gzip::Gzip::new(source))))
     }
 
     /// Another body as it is, trailers included (what a proxied server answers).
@@ -125,7 +163,7 @@ impl Body {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self(Kind::Other(Box::pin(http_body_util::BodyExt::map_err(body, Into::into))))
+        Self::of(Kind::Other(Box::pin(http_body_util::BodyExt::map_err(body, Into::into))))
     }
 }
 
@@ -165,16 +203,28 @@ impl http_body::Body for Body {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Kind::Kept(pieces, length) = &mut self.0 {
+        if let Kind::Kept(pieces, length) = &mut self.kind {
             let texts = std::mem::take(pieces).into_iter().map(|piece| piece.text());
-            self.0 = Kind::Pieces(Joined::new(Source::Chunks(Box::new(texts)), Some(*length)));
+            self.kind = Kind::Pieces(Joined::new(Source::Chunks(Box::new(texts)), Some(*length)));
         }
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Empty | Kind::Kept(..) => Poll::Ready(None),
             Kind::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
-                self.0 = Kind::Empty;
+                self.kind = Kind::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Line(bytes) => {
+                let bytes = std::mem::take(bytes);
+                if bytes.len() >= SEND_ALONE {
+                    self.kind = Kind::Full(LINE_FEED);
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                self.kind = Kind::Empty;
+                let mut line = Vec::with_capacity(bytes.len() + 1);
+                line.extend_from_slice(&bytes);
+                line.push(b'\n');
+                Poll::Ready(Some(Ok(Frame::data(line.into()))))
             }
             Kind::Pieces(pieces) => pieces.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
             Kind::Gzip(body) => body.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
@@ -183,9 +233,9 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => true,
-            Kind::Full(_) | Kind::Kept(..) => false,
+            Kind::Full(_) | Kind::Line(_) | Kind::Kept(..) => false,
             Kind::Pieces(pieces) => pieces.is_done(),
             Kind::Gzip(body) => body.is_done(),
             Kind::Other(body) => body.is_end_stream(),
@@ -193,9 +243,10 @@ impl http_body::Body for Body {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.kind {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Kind::Line(bytes) => SizeHint::with_exact(bytes.len() as u64 + 1),
             Kind::Kept(_, length) => SizeHint::with_exact(*length),
             Kind::Pieces(pieces) => pieces.left.map_or_else(
                 || {

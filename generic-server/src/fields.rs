@@ -237,7 +237,7 @@ impl Change for Apply<'_> {
         if let (Some(repeated), FieldValidation::Warn) = (&self.repeated, self.options.field_validation) {
             warnings.extend(handlers::repeated_keys(repeated));
         }
-        let mut object = self.merged(current).await?;
+        let object = self.merged(current).await?;
         let uid = self.config.str_at(&["metadata", "uid"]).unwrap_or("");
         handlers::check_name(&object, self.name)?;
         handlers::check_namespace(&object, self.namespace, self.row.namespaced)?;
@@ -248,7 +248,6 @@ impl Change for Apply<'_> {
                     format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
                 return Err(Status::conflict(&resource, self.name, why));
             }
-            object.remove_at(&["metadata", "resourceVersion"]);
         }
         let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
         let mut problems = Vec::new();

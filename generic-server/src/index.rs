@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::{
-    negotiate::{Media, Offer},
+    negotiate::{Accepted, Media, Offer},
     pipeline::respond::{self, Response},
     request::Request,
     server::{Endpoint, GenericServer},
@@ -36,8 +36,7 @@ impl Index {
 impl Endpoint for Index {
     async fn serve(&self, _request: Request) -> Result<Response, Status> {
         let paths: Value = self.paths().into_iter().map(Value::from).collect();
-        let mut text = machinery::codec::json::encode_pretty(&object! { "paths" => paths });
-        text.push(b'\n');
+        let text = machinery::codec::json::encode_pretty(&object! { "paths" => paths });
         Ok(respond::bytes(StatusCode::OK, Media::Json.name(), text.into()))
     }
 }
@@ -79,7 +78,8 @@ impl Endpoint for Version {
             return Err(Status::method_not_allowed());
         }
         let accepted = respond::accepted(&request, &Offer::JSON)?;
-        Ok(respond::document(StatusCode::OK, &self.0, accepted))
+        // Meant for people, whoever asks.
+        Ok(respond::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted }))
     }
 }
 

@@ -1,14 +1,16 @@
 //! A request on its way through the server: what it asks for, who asks, and what is left of it to read.
 
 mod query;
+mod unread;
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use http::{HeaderMap, Method, Uri};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use machinery::Str;
 
 pub use query::{Query, strict_percent_decode};
+pub use unread::RequestBody;
+pub(crate) use unread::{Rest, waits_to_send};
 
 use crate::{
     auth::{Authorizer, User},
@@ -36,7 +38,7 @@ pub struct Request {
     /// When it must be answered; none for watches and streams.
     pub deadline: Option<Instant>,
     /// The body, until somebody reads it.
-    pub body: Option<Incoming>,
+    pub body: Option<RequestBody>,
     /// What the connection knows: the peer, its certificates, the upgrade handle.
     pub extensions: http::Extensions,
 }
@@ -44,7 +46,24 @@ pub struct Request {
 impl Request {
     /// A header's value as text; the first one if it is repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+        std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
+    }
+}
+
+/// The text of a header's value. Go takes its bytes as they are, and so do we; what is no UTF-8 is shown as such, never
+/// left out: a group that is not read could undo a denial.
+pub fn header_text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
+}
+
+/// Has the values of headers be UTF-8, so that all of them can be read.
+pub(crate) fn mend_headers(headers: &mut HeaderMap) {
+    for value in headers.values_mut() {
+        if let Cow::Owned(mended) = String::from_utf8_lossy(value.as_bytes())
+            && let Ok(mended) = HeaderValue::from_bytes(mended.as_bytes())
+        {
+            *value = mended;
+        }
     }
 }
 

@@ -201,7 +201,7 @@ fn connection(flags: &Parsed, findings: &mut Findings) -> ConnectionOptions {
             )),
         }
     }
-    ConnectionOptions { max_streams, goaway_chance, response_headers }
+    ConnectionOptions { max_streams, goaway_chance, response_headers, ..ConnectionOptions::default() }
 }
 
 fn hsts(directives: &[String]) -> Option<HeaderValue> {

@@ -12,7 +12,10 @@ use machinery::Str;
 use rustls_pki_types::CertificateDer;
 
 use super::User;
-use crate::x509::{Certificate, Purpose, Roots};
+use crate::{
+    request::header_text,
+    x509::{Certificate, Purpose, Roots},
+};
 
 /// A bundle of certificate authorities that client certificates are judged by. Replaced as a whole when its file changes.
 pub struct ClientCertificates {
@@ -171,11 +174,11 @@ impl RequestHeader {
 }
 
 fn first_value(headers: &HeaderMap, names: &[Str]) -> Option<Str> {
-    names.iter().find_map(|name| headers.get(name.as_str())?.to_str().ok().filter(|v| !v.is_empty()).map(Str::from))
+    names.iter().find_map(|name| headers.get(name.as_str()).map(header_text).filter(|v| !v.is_empty()).map(Str::from))
 }
 
 fn all_values(headers: &HeaderMap, name: &str) -> Vec<Str> {
-    headers.get_all(name).iter().filter_map(|v| v.to_str().ok().map(Str::from)).collect()
+    headers.get_all(name).iter().map(|v| Str::from(header_text(v))).collect()
 }
 
 #[cfg(test)]

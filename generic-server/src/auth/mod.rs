@@ -5,6 +5,7 @@ mod certificate;
 mod token;
 mod tokens;
 mod user;
+pub(crate) mod websocket;
 
 pub use authorizer::{Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules};
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};

@@ -35,6 +35,11 @@ impl User {
         }
     }
 
+    /// Whether nobody knows who it is.
+    pub fn is_anonymous(&self) -> bool {
+        self.name == "system:anonymous" || self.in_group("system:unauthenticated")
+    }
+
     /// Whether the user is in `group`.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)

@@ -12,8 +12,8 @@ use tokio::task::AbortHandle;
 
 use super::{BodyError, Source};
 
-/// What is smaller than this is held by the connection's buffers anyway.
-pub(super) const WORTH_IT: u64 = 512 << 10;
+/// What is smaller than this is little even if a connection's hundred streams all hold as much.
+pub(super) const WORTH_IT: u64 = 64 << 10;
 
 /// The source until the deadline, nothing afterwards.
 pub(super) struct Expiring {

@@ -26,7 +26,7 @@ impl Document {
     /// The document as JSON, with the newline that ends every JSON answer.
     pub fn json(&self) -> Bytes {
         let write = || {
-            let mut text = json::encode(&self.value);
+            let mut text = json::encode_document(&self.value);
             text.push(b'\n');
             Bytes::from(text)
         };

@@ -72,14 +72,14 @@ impl Part {
 
     fn listed(&self) -> &Arc<Segment> {
         let name = &self.group.name;
-        self.listed.get_or_init(|| Segment::new(name, json::encode(&api_group(&self.group))))
+        self.listed.get_or_init(|| Segment::new(name, part(json::Part::Group, &api_group(&self.group))))
     }
 
     fn aggregated(&self) -> Option<&Arc<Segment>> {
         let name = &self.group.name;
         let made = self.aggregated.get_or_init(|| {
             let served = self.group.versions.iter().any(|v| is_served(&v));
-            served.then(|| Segment::new(name, json::encode(&aggregated_item(&self.group))))
+            served.then(|| Segment::new(name, part(json::Part::DiscoveryGroup, &aggregated_item(&self.group))))
         });
         made.as_ref()
     }
@@ -154,7 +154,7 @@ impl Documents {
 
     /// `/apis`: all groups but the core one.
     pub fn group_list(&self) -> &Listing {
-        let frame = (r#"{"apiVersion":"v1","groups":["#, "],\"kind\":\"APIGroupList\"}\n");
+        let frame = (r#"{"kind":"APIGroupList","apiVersion":"v1","groups":["#, "]}\n");
         self.group_list.get(frame, self.named().map(|part| part.listed()))
     }
 
@@ -190,7 +190,14 @@ impl Documents {
 
 /// What stands around the items of an APIGroupDiscoveryList.
 const AGGREGATED: (&str, &str) =
-    (r#"{"apiVersion":"apidiscovery.k8s.io/v2","items":["#, "],\"kind\":\"APIGroupDiscoveryList\",\"metadata\":{}}\n");
+    (r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":["#, "]}\n");
+
+/// What a listing says of a group, in text.
+fn part(part: json::Part, value: &Value) -> Vec<u8> {
+    let mut text = Vec::with_capacity(512);
+    json::encode_part_into(&mut text, part, value, None);
+    text
+}
 
 fn group_version(group: &Str, version: &Str) -> Str {
     if group.is_empty() { version.clone() } else { Str::from(format!("{group}/{version}")) }
@@ -273,7 +280,7 @@ mod tests {
         assert_eq!(names, [Some("a"), Some("z")]);
         assert_eq!(items[0].get("versions").and_then(Value::as_array).map(<[Value]>::len), Some(1));
         let text: Vec<u8> = documents.aggregated_groups().json().iter().flat_map(|piece| piece.text()).collect();
-        assert_eq!([json::encode(&document), b"\n".to_vec()].concat(), text, "its members are in order");
+        assert_eq!([json::encode_document(&document), b"\n".to_vec()].concat(), text, "its members are in order");
 
         let more =
             documents.with([("a".into(), None), ("b".into(), Some(group("b", vec![version("v1", Freshness::Stale)])))]);

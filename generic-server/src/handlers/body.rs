@@ -2,18 +2,20 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
-    meta::{field_error::FieldError, go_text, gvk::GroupKind, status::Status},
-    schema::{self, builtin},
+    meta::{GroupVersion, field_error::FieldError, go_text, gvk::GroupKind, status::Status},
+    schema::{
+        self,
+        builtin::{self, Scheme},
+    },
 };
 
 use super::options::FieldValidation;
 use crate::{
     negotiate::Media,
-    request::Request,
+    request::{Request, RequestBody},
     resource::{Converter, Resource},
 };
 
@@ -53,7 +55,7 @@ pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
 }
 
 /// Reads on for a while without keeping anything: a client that is still sending would not hear the answer.
-async fn drain(body: &mut Incoming) {
+async fn drain(body: &mut RequestBody) {
     let mut left = 8 * LIMIT;
     while let Some(Ok(frame)) = body.frame().await {
         left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
@@ -77,20 +79,38 @@ pub async fn read_object(
     let media = Media::of_content_type(request.header("content-type"), &READABLE)
         .ok_or_else(|| Status::unsupported_media_type(&READABLE.iter().map(|m| m.name()).collect::<Vec<_>>()))?;
     let bytes = read_body(request).await?;
+    let (value, problems) = decode_object(&bytes, media, row, kind, validation).map_err(|status| {
+        // The scale of a custom resource is no type of its server, which finds no other words for what is wrong with it.
+        if row.built_in || kind.2 == row.kind { status } else { Status::bad_request(NO_SCALE) }
+    })?;
+    report(&Expected { group: kind.0, version: kind.1, kind: kind.2, row }, validation, problems, warnings)?;
+    Ok(value)
+}
+
+const NO_SCALE: &str =
+    "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
+
+/// The document of a body as the row's type, and what a strict reader minds in it.
+fn decode_object(
+    bytes: &Bytes,
+    media: Media,
+    row: &Resource,
+    kind: (&str, &str, &str),
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Status> {
     let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
-    let (value, mut problems, cut) = expected.parse(&bytes, media, validation)?;
-    let value = expected.check_kind(value, &bytes)?;
-    let text = matches!(media, Media::Json).then_some(&*bytes);
+    let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
+    let value = expected.check_kind(value, bytes)?;
+    let text = matches!(media, Media::Json).then_some(&**bytes);
     let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(&e))?;
     if cut && depth(&value) >= json::MAX_DEPTH {
-        let too_deep = json::decode(&bytes).err().map_or_else(String::new, |e| e.to_string());
+        let too_deep = json::decode(bytes).err().map_or_else(String::new, |e| e.to_string());
         return Err(expected.unhandled(&too_deep));
     }
     if !problems.is_empty() && row.built_in && matches!(media, Media::Json) {
-        problems = in_order_of_text(&bytes, row, kind);
+        problems = in_order_of_text(bytes, row, kind);
     }
-    report(&expected, validation, problems, warnings)?;
-    Ok(value)
+    Ok((value, problems))
 }
 
 /// Versions that documents of a kind may still be of, although another is served: apiVersion, kind. They have the members of
@@ -157,14 +177,17 @@ impl Expected<'_> {
         let envelope = protobuf::envelope(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
         let older = OLDER.contains(&(envelope.api_version, self.kind));
         let api_version = if older { "" } else { envelope.api_version };
-        let (group, version) = match (api_version, api_version.split_once('/')) {
-            ("", _) => (self.group, self.version),
-            (_, Some((group, version))) => (group, version),
-            (version, None) => ("", version),
+        // Here a group version that is none counts as not said.
+        let named = GroupVersion::parse(api_version).unwrap_or_default();
+        let (group, version) = match named.version.as_str() {
+            "" => (self.group, self.version),
+            version => (named.group.as_str(), version),
         };
         let kind = if envelope.kind.is_empty() { self.kind } else { envelope.kind };
         if (group, version, kind) != (self.group, self.version, self.kind) {
-            return Err(self.other_kind(if api_version.is_empty() { self.version } else { api_version }, kind));
+            let other = builtin::by_gvk(group, version, kind);
+            let read = other.map_or(Ok(()), |id| protobuf::decode_raw(id, envelope.raw).map(drop));
+            return Err(self.other_kind((group, version, kind), || read.map_err(|e| e.to_string())));
         }
         let no_message = || self.unhandled(&super::transform::no_message("unstructured.Unstructured"));
         let id = builtin::by_gvk(group, version, kind).ok_or_else(no_message)?;
@@ -198,11 +221,21 @@ impl Expected<'_> {
             let api_version = if api_version.is_empty() || older { expected.clone() } else { api_version };
             let kind = if kind.is_empty() { self.kind.to_owned() } else { kind };
             if kind != self.kind || api_version != expected {
-                return Err(self.other_kind(&api_version, &kind));
+                let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+                let found = (group, version, kind.as_str());
+                return Err(self.other_kind(found, || check_readable(found, &value)));
             }
         } else {
             if kind.is_empty() {
                 return Err(self.unrecognized_custom("Kind", bytes));
+            }
+            if (api_version != expected || kind != self.kind) && self.kind == self.row.kind {
+                // Metadata are read before anybody looks at the type.
+                schema::read_custom(&self.row.schema, &mut value.clone()).map_err(|why| {
+                    let version = api_version.rsplit('/').next().unwrap_or_default();
+                    let wanted = self.kind;
+                    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
+                })?;
             }
             if api_version != expected {
                 return Err(Status::bad_request(format!(
@@ -230,40 +263,65 @@ impl Expected<'_> {
         ))
     }
 
-    /// A document of another type: known or not, it is refused.
-    fn other_kind(&self, api_version: &str, kind: &str) -> Status {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if builtin::is_registered(group, version, kind) && kind == self.kind {
-            let expected = if self.group.is_empty() {
-                self.version.to_owned()
-            } else {
-                format!("{}/{}", self.group, self.version)
-            };
-            return Status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-            ));
-        }
-        let why = unconverted((self.group, self.kind), api_version, kind);
+    /// A document of another type: it is refused as unknown, as one that cannot be read (`read` says why), or as one that
+    /// is none of the type wanted, in this order.
+    fn other_kind(
+        &self,
+        (group, version, kind): (&str, &str, &str),
+        read: impl FnOnce() -> Result<(), String>,
+    ) -> Status {
+        let why = match other_kind((self.group, self.kind), (group, version, kind), read) {
+            Some(why) => why,
+            None => {
+                let [found, expected] = [(group, version), (self.group, self.version)]
+                    .map(|(group, version)| GroupVersion::new(group, version).to_string());
+                return Status::bad_request(format!(
+                    "the API version in the data ({found}) does not match the expected API version ({expected})"
+                ));
+            }
+        };
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
     }
-}
-
-/// Why a built-in document of another version or kind is none of the kind that is expected (group, kind).
-pub(super) fn unconverted((expected_group, expected): (&str, &str), api_version: &str, kind: &str) -> String {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if builtin::is_registered(group, version, kind) {
-        let package = if expected_group.is_empty() { "core" } else { expected_group.split('.').next().unwrap_or("") };
-        let from_package = if group.is_empty() { "v1" } else { version };
-        return format!("converting ({from_package}.{kind}) to ({package}.{expected}): unknown conversion");
-    }
-    format!(
-        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-    )
 }
 
 /// Go's words for a kind or apiVersion that is no text, where a document's type is looked for.
 pub(super) fn no_text_in(document: &Value) -> Option<String> {
     ["apiVersion", "kind"].into_iter().find_map(|key| type_text(document, key).err())
+}
+
+/// Whether a document can be read as one of the built-in type that it says it is; why not in the decoder's words.
+pub(super) fn check_readable((group, version, kind): (&str, &str, &str), document: &Value) -> Result<(), String> {
+    let Some(schema) = builtin::schema_of(group, version, kind) else { return Ok(()) };
+    schema::decode(schema, document.clone()).map(drop).map_err(|e| e.to_string())
+}
+
+/// What upstream's decoder says of a document of another type than the one wanted (its group and kind); `None` if it is of
+/// another version of that. `read` says what is wrong with the document as one of its own type.
+pub(super) fn other_kind(
+    wanted: (&str, &str),
+    (group, version, kind): (&str, &str, &str),
+    read: impl FnOnce() -> Result<(), String>,
+) -> Option<String> {
+    let scheme = Scheme::of_group(wanted.0);
+    if !scheme.knows(group, version, kind) {
+        let api_version = GroupVersion::new(group, version);
+        return Some(format!(
+            "no kind {kind:?} is registered for version {:?} in scheme {:?}",
+            api_version.to_string(),
+            scheme.name()
+        ));
+    }
+    if let Err(why) = read() {
+        return Some(why);
+    }
+    (kind != wanted.1).then(|| unconverted(wanted, (group, version, kind)))
+}
+
+/// What upstream says of a kind that it knows and cannot make the one wanted of.
+pub(super) fn unconverted(wanted: (&str, &str), (group, version, kind): (&str, &str, &str)) -> String {
+    let package = if wanted.0.is_empty() { "core" } else { wanted.0.split('.').next().unwrap_or("") };
+    let from_package = if group.is_empty() { "v1" } else { version };
+    format!("converting ({from_package}.{kind}) to ({package}.{}): unknown conversion", wanted.1)
 }
 
 /// [`conform`] of what applying a configuration has made of an object. What the schema of a custom resource does not specify

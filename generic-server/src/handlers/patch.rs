@@ -7,7 +7,7 @@ use machinery::{
     codec::json,
     meta::{
         field_error::FieldError,
-        gvk::{GroupKind, GroupResource},
+        gvk::{GroupKind, GroupResource, GroupVersion},
         status::{Details, Status},
     },
     patch::{PatchError, go_format, json_patch, merge, strategic},
@@ -207,7 +207,10 @@ impl Patch<'_> {
                 return invalid(format!("unexpected GroupVersion string: {version}"));
             }
             version if *version != *own || *kind != *row.kind => {
-                return invalid(body::unconverted((&row.group, &row.kind), version, kind));
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let (wanted, found) = ((row.group.as_str(), row.kind.as_str()), (group, version, kind));
+                let why = body::other_kind(wanted, found, || body::check_readable(found, &patched));
+                return invalid(why.unwrap_or_else(|| body::unconverted(wanted, found)));
             }
             _ => {}
         }
@@ -221,6 +224,9 @@ impl Patch<'_> {
         let row = self.row;
         if row.built_in {
             return self.of_built_in_kind(patched);
+        }
+        if let Err(why) = GroupVersion::parse(patched.str_at(&["apiVersion"]).unwrap_or("")) {
+            return Err(self.document.invalid(&patched, why.to_string()));
         }
         let mut errors = Vec::new();
         let found_kind = patched.str_at(&["kind"]).unwrap_or("").to_owned();

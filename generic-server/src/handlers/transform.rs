@@ -153,7 +153,13 @@ impl View {
             Some(form) => registry.cache().form(object, form, |_| self.encode_one(&bytes, true))?,
             None => return self.one(code, &bytes),
         };
-        Ok(self.respond(code, Body::full(bytes)))
+        Ok(self.respond(code, self.whole(bytes)))
+    }
+
+    /// The body of one document. Compact JSON ends with a line feed, which stored text does not have.
+    fn whole(&self, bytes: Bytes) -> Body {
+        let compact = self.accepted.media == Media::Json && !self.accepted.pretty;
+        if compact && bytes.last() != Some(&b'\n') { Body::line(bytes) } else { Body::full(bytes) }
     }
 
     /// The result of a write.
@@ -169,7 +175,7 @@ impl View {
             None => bytes.clone(),
         };
         if self.is_raw() {
-            return Ok(self.respond(code, Body::full(bytes)));
+            return Ok(self.respond(code, self.whole(bytes)));
         }
         self.one(code, &bytes)
     }
@@ -178,7 +184,7 @@ impl View {
         if let Form::MetadataList { .. } = self.accepted.form {
             return Err(self.not_a_list("PartialObjectMetadataList"));
         }
-        Ok(self.respond(code, Body::full(self.encode_one(bytes, true)?)))
+        Ok(self.respond(code, self.whole(self.encode_one(bytes, true)?)))
     }
 
     /// The JSON of an object in the form asked for. `columns`: whether a table of one names its columns.
@@ -227,7 +233,7 @@ impl View {
             Form::Metadata { .. } => self.encode_metadata(&json::encode(value).into())?,
             Form::Table { .. } => self.encode_table(value, true),
         };
-        Ok(self.respond(code, Body::full(bytes)))
+        Ok(self.respond(code, self.whole(bytes)))
     }
 
     /// One event of a watch around an encoded object.

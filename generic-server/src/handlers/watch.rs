@@ -227,7 +227,7 @@ impl Frames {
     fn status(&self, status: &Status) -> Bytes {
         let mut frame = BytesMut::new();
         frame.put_slice(b"{\"type\":\"ERROR\",\"object\":");
-        frame.put_slice(&json::encode(&status.to_value()));
+        frame.put_slice(&json::encode_document(&status.to_value()));
         frame.put_slice(b"}\n");
         frame.freeze()
     }

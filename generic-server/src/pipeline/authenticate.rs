@@ -7,7 +7,7 @@ use http::header::AUTHORIZATION;
 use machinery::{Str, meta::status::Status};
 
 use crate::{
-    auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User},
+    auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User, websocket},
     request::Request,
     serve::Peer,
 };
@@ -56,6 +56,7 @@ impl Authentication {
         chain: &[rustls_pki_types::CertificateDer<'static>],
     ) -> Result<Option<Arc<User>>, String> {
         let mut objection = None;
+        let websocket_token = websocket::take_token(&mut request.headers);
         if let Some(proxy) = &self.request_header {
             match proxy.authenticate(chain, &mut request.headers) {
                 Ok(Some(user)) => return Ok(Some(Arc::new(user))),
@@ -78,6 +79,14 @@ impl Authentication {
                 Ok(owner) => return Ok(Some(owner.user)),
                 Err(why) => objection = Some(why),
             }
+        }
+        match websocket_token {
+            Ok(Some(token)) => match self.tokens.owner(&token, None).await {
+                Ok(owner) => return Ok(Some(owner.user)),
+                Err(why) => objection = Some(why),
+            },
+            Ok(None) => {}
+            Err(why) => objection = Some(why.to_owned()),
         }
         objection.map_or(Ok(None), Err)
     }

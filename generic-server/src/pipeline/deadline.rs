@@ -25,11 +25,8 @@ pub(super) fn set(request: &mut Request, limit: Duration) -> Result<(), Status> 
     }
     let mut timeout = limit;
     if let Some(text) = request.query.get("timeout").filter(|t| !t.is_empty()) {
-        let asked = GoDuration::parse(text).map_err(|_| {
-            let error =
-                machinery::meta::FieldError::invalid("timeout", text, format!("time: invalid duration {text:?}"));
-            Status::bad_request(format!("invalid timeout specified in the request URL - {}", error.body()))
-        })?;
+        let asked = GoDuration::parse(text)
+            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
         let asked = asked.to_std().unwrap_or_default();
         if !asked.is_zero() {
             timeout = asked.min(limit);

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header::CONNECTION};
 use hyper::body::Incoming;
 use machinery::{Str, meta::status::Status};
 use tracing::Instrument;
@@ -33,9 +33,9 @@ use crate::{
     body::Body,
     fairness::{Flow, Flows},
     metrics::Metrics,
-    request::{Query, Request, strict_percent_decode},
+    request::{Query, Request, RequestBody, Rest, header_text, mend_headers, strict_percent_decode, waits_to_send},
     resource::Verb,
-    serve::Lifecycle,
+    serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
 };
 use respond::Response;
@@ -72,7 +72,8 @@ impl Pipeline {
     /// Answers one request.
     pub async fn handle(self: Arc<Self>, request: http::Request<Incoming>) -> http::Response<Body> {
         let received = Instant::now();
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        mend_headers(&mut parts.headers);
         let Some(path) = strict_percent_decode(parts.uri.path()) else {
             return respond::text(http::StatusCode::BAD_REQUEST, "400 Bad Request");
         };
@@ -80,6 +81,8 @@ impl Pipeline {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let info = resolve::resolve(&parts.method, &path, &query);
         let audit_id = audit_id(&parts.headers);
+        let (body, rest) = RequestBody::new(body);
+        let rest = rest.filter(|_| !waits_to_send(&parts.headers));
         let mut request = Request {
             method: parts.method,
             uri: parts.uri,
@@ -96,10 +99,15 @@ impl Pipeline {
         request.extensions.insert(self.lifecycle.clone());
         request.extensions.insert(self.metrics.clone());
         let span = tracing::info_span!("request", audit_id = %request.audit_id, method = %request.method, path = %request.info.path);
-        self.answer(request, received).instrument(span).await
+        self.answer(request, received, rest).instrument(span).await
     }
 
-    async fn answer(self: Arc<Self>, request: Request, received: Instant) -> http::Response<Body> {
+    async fn answer(
+        self: Arc<Self>,
+        request: Request,
+        received: Instant,
+        rest: Option<Arc<Rest>>,
+    ) -> http::Response<Body> {
         let wanted = respond::wanted(&request);
         let label = self.metrics.start(&request);
         let audit_id = request.audit_id.clone();
@@ -108,12 +116,18 @@ impl Pipeline {
         let extra_space = authenticate::has_extra_space(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
-        let flow = OnceLock::new();
-        let outcome = panic::catch(pin!(self.clone().steps(request, &flow))).await;
+        let seen = Seen::default();
+        let outcome = panic::catch(pin!(self.clone().steps(request, &seen))).await;
+        if let Some(rest) = rest {
+            rest.drain().await;
+        }
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => respond::error(&status, wanted),
         };
+        if let Some(lasting) = seen.lasting() {
+            response.extensions_mut().insert(lasting);
+        }
         if extra_space {
             response = respond::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
         }
@@ -121,11 +135,14 @@ impl Pipeline {
             response = compress::compress(response);
         }
         let headers = response.headers_mut();
-        if let Ok(value) = HeaderValue::from_str(&audit_id) {
+        if let Ok(value) = HeaderValue::from_bytes(audit_id.as_bytes()) {
             headers.insert(AUDIT_ID, value);
         }
+        if seen.is_stranger.get() == Some(&true) {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         headers.entry(http::header::CACHE_CONTROL).or_insert(NO_CACHE);
-        if let Some(flow) = flow.get() {
+        if let Some(flow) = seen.flow.get() {
             flow.mark(headers);
         }
         if let (Some(cors), Some(origin)) = (&self.cors, origin) {
@@ -137,15 +154,20 @@ impl Pipeline {
     }
 
     /// The steps, in order. Each either passes the request on or ends it.
-    async fn steps(self: Arc<Self>, mut request: Request, flow: &OnceLock<Arc<Flow>>) -> Result<Response, Status> {
+    async fn steps(self: Arc<Self>, mut request: Request, seen: &Seen) -> Result<Response, Status> {
         deadline::set(&mut request, self.request_timeout)?;
+        seen.lasts.get_or_init(|| request.deadline.is_none());
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
-        self.authentication.authenticate(&mut request).await?;
+        let authenticated = self.authentication.authenticate(&mut request).await;
+        // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
+        let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
+        seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
+        authenticated?;
         self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
         if let Some(found) = self.flow_of(&request) {
-            flow.get_or_init(|| found);
+            seen.flow.get_or_init(|| found);
         }
         authorize::authorize(&*self.authorizer, &request).await?;
         let deadline = request.deadline;
@@ -162,9 +184,25 @@ impl Pipeline {
     }
 }
 
+/// What the steps have found out for the answer, whatever came of the request.
+#[derive(Default)]
+struct Seen {
+    flow: OnceLock<Arc<Flow>>,
+    /// Nobody is known to ask, over HTTP/2.
+    is_stranger: OnceLock<bool>,
+    /// The request has no deadline.
+    lasts: OnceLock<bool>,
+}
+
+impl Seen {
+    fn lasting(&self) -> Option<Lasting> {
+        self.lasts.get().filter(|lasts| **lasts).map(|_| Lasting)
+    }
+}
+
 /// The client's audit id, or a new one.
 fn audit_id(headers: &http::HeaderMap) -> Str {
-    let own = headers.get(AUDIT_ID).and_then(|v| v.to_str().ok()).filter(|id| !id.is_empty() && id.len() <= 64);
+    let own = headers.get(AUDIT_ID).map(header_text).filter(|id| !id.is_empty() && id.len() <= 64);
     own.map_or_else(|| Str::from(uuid::Uuid::new_v4().to_string()), Str::from)
 }
 

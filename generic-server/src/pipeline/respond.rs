@@ -53,15 +53,15 @@ pub fn document(code: StatusCode, value: &Value, accepted: Accepted) -> Response
 /// A value in the encoding that was agreed on.
 pub fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     match accepted.media {
-        Media::Json if accepted.pretty => json::encode_pretty(value), // upstream ends only compact text with a line feed
+        Media::Json if accepted.pretty => json::encode_document_pretty(value), // upstream ends only compact text with a line feed
         Media::Json => {
-            let mut out = json::encode(value);
+            let mut out = json::encode_document(value);
             out.push(b'\n');
             out
         }
         Media::Yaml => yaml::encode(value),
         // What has no message (upstream has one for everything it offers protobuf for) still reaches the client.
-        Media::Protobuf => protobuf::encode(value).unwrap_or_else(|_| json::encode(value)),
+        Media::Protobuf => protobuf::encode(value).unwrap_or_else(|_| json::encode_document(value)),
     }
 }
 

@@ -41,8 +41,8 @@ impl Registry {
         }
         self.check_size(&object)?;
         metadata::note_repeated_owners(&mut object, "", write.warnings);
-        let asked_version = metadata::text(&object, "resourceVersion");
-        if !matches!(asked_version, "" | "0") {
+        // One that is none is passed over, as upstream does.
+        if matches!(metadata::asked_version(&object), Ok(1..)) {
             return Err(Status::unknown_error("resourceVersion should not be set on objects to be created"));
         }
         if self.row.namespaced {

@@ -124,6 +124,14 @@ pub(super) fn note_repeated_owners(object: &mut Value, when: &str, warnings: &mu
     ));
     object.set(&["metadata", "ownerReferences"], kept);
 }
+/// The resourceVersion that a client's object names; 0 if it names none.
+pub(super) fn asked_version(object: &Value) -> Result<u64, String> {
+    match text(object, "resourceVersion") {
+        "" => Ok(0),
+        version => parse_version(version),
+    }
+}
+
 /// A resourceVersion as a number, or the error that Go's strconv gives.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     let digits = if text.starts_with('+') { "" } else { text };

@@ -92,11 +92,8 @@ impl Registry {
     async fn create_by_update(&self, write: &mut Write<'_>, update: &Update<'_>) -> Result<Attempt<Written>, Status> {
         let Update { name, change, .. } = *update;
         let Some(mut object) = change.apply(None, write.warnings).await? else { return Err(self.not_found(name)) };
-        // Who applies a version means an object that is there; a PUT of any version creates.
-        let version = metadata::text(&object, "resourceVersion");
-        if change.tracks_fields() && !matches!(version, "" | "0") {
-            return Err(Status::stale(&self.group_resource(), name));
-        }
+        // Whatever version is meant, an object is made; but it must be one.
+        metadata::asked_version(&object).map_err(Status::unknown_error)?;
         if !change.tracks_fields() {
             self.check_uid(write, name, &object, "")?;
         }
@@ -195,8 +192,8 @@ impl Registry {
     /// Checks the resourceVersion and uid that the new state names. One that was made from the current state names that
     /// state's, unless the client's document names another.
     fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<(), Status> {
-        let version = metadata::text(new, "resourceVersion");
-        let pinned = !matches!(version, "" | "0");
+        let asked = metadata::asked_version(new).map_err(Status::unknown_error)?;
+        let pinned = asked != 0;
         let old_uid = metadata::text(&current.value, "uid");
         if matches!(write.subresource, "" | "scale") && !(pinned && self.row.built_in) {
             self.check_uid(write, name, new, old_uid)?;
@@ -207,11 +204,8 @@ impl Registry {
             let resource = GroupKind::new(self.row.group.clone(), self.row.plural.clone());
             return Err(Status::invalid(&resource, name, vec![error]));
         }
-        if pinned {
-            let asked = metadata::parse_version(version).map_err(Status::unknown_error)?;
-            if asked != current.revision {
-                return Err(Status::stale(&self.group_resource(), name));
-            }
+        if pinned && asked != current.revision {
+            return Err(Status::stale(&self.group_resource(), name));
         }
         Ok(())
     }

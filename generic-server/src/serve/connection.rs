@@ -2,8 +2,11 @@
 
 use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
-use hyper::{body::Incoming, service::service_fn};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{
+    body::{Body as _, Incoming},
+    service::service_fn,
+};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls_pki_types::CertificateDer;
 use socket2::{SockRef, TcpKeepalive};
@@ -11,18 +14,15 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::Notify,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{Lifecycle, Listener, Tls};
+use super::{InUse, Lifecycle, Listener, Tls, head::Heads, refuse::refuse, usage::Usage};
 use crate::Body;
 
 /// A client that has not finished its handshake or a request's headers by then is let go (upstream: 32 s).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
-/// HTTP/1.1 closes a connection that was idle for so long. It is also the limit for a request's headers, and Go's clients
-/// keep idle connections for 90 s: a shorter one would have them find the connection closed under a new request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
 /// The kernel asks a silent client whether it is there, so often, until it has not answered so many times (Go: the same).
 /// HTTP/2's own pings would do it too, but at ten thousand connections they cost a few hundred wake-ups a second.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -33,9 +33,12 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// What a stream may hold that the client has not taken yet.
 const SEND_BUFFER: usize = 128 * 1024;
-/// All headers of a request together; more is a 431. Room for the longest bearer tokens and impersonation headers.
-const MAX_HEADER_BYTES: usize = 256 * 1024;
-const MAX_HEADERS: usize = 256;
+/// All headers of a request together; more is a 431 (upstream: the same, and so much that Go's reader adds).
+const MAX_HEADER_BYTES: usize = (1 << 20) + 4096;
+/// HTTP/2 counts 32 bytes a header; upstream has room for ten.
+const MAX_HEADER_LIST: u32 = (1 << 20) + 320;
+/// Upstream knows no limit; the parser needs one.
+const MAX_HEADERS: usize = 4096;
 
 /// What the serving flags say of a connection.
 #[derive(Clone, Debug)]
@@ -46,7 +49,13 @@ pub struct ConnectionOptions {
     pub goaway_chance: f64,
     /// Set on every response (`--strict-transport-security-directives`).
     pub response_headers: Vec<(HeaderName, HeaderValue)>,
+    /// `--request-timeout`: what a connection's answers, but for those that last, are taken in.
+    pub request_timeout: Duration,
 }
+
+/// In a response's extensions: it lasts as long as it lasts, as watches do.
+#[derive(Clone, Copy, Debug)]
+pub struct Lasting;
 
 impl ConnectionOptions {
     /// Streams that a client may have open on one connection, unless a flag says otherwise (upstream: the same).
@@ -55,7 +64,12 @@ impl ConnectionOptions {
 
 impl Default for ConnectionOptions {
     fn default() -> Self {
-        Self { max_streams: Self::DEFAULT_MAX_STREAMS, goaway_chance: 0.0, response_headers: Vec::new() }
+        Self {
+            max_streams: Self::DEFAULT_MAX_STREAMS,
+            goaway_chance: 0.0,
+            response_headers: Vec::new(),
+            request_timeout: Duration::from_secs(60),
+        }
     }
 }
 
@@ -209,13 +223,16 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(STREAM_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(MAX_HEADER_BYTES as u32);
+        .max_header_list_size(MAX_HEADER_LIST);
+    let usage = Usage::new(true, server.options.request_timeout);
+    let used = Arc::clone(&usage);
     let signal = Arc::clone(&go_away);
     let service = service_fn(move |request| {
         let (server, peer, signal) = (Arc::clone(&server), peer.clone(), Arc::clone(&signal));
+        let in_use = used.begin();
         // Boxed: a request's future is large, and hyper moves it several times before it runs.
         Box::pin(async move {
-            let mut response = respond(&server, request, peer).await;
+            let mut response = respond(&server, request, peer, in_use).await;
             let closes = response.headers_mut().remove(header::CONNECTION).is_some_and(|value| value == "close");
             if closes || happens(server.options.goaway_chance) {
                 signal.notify_one();
@@ -224,15 +241,17 @@ where
         })
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-    let mut told = false;
+    let mut told = None;
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(Into::into),
-            () = async { tokio::select! { () = stop.cancelled() => {}, () = go_away.notified() => {} } }, if !told => {
-                told = true;
-                connection.as_mut().graceful_shutdown();
-            }
+            () = async { tokio::select! { () = stop.cancelled() => {}, () = go_away.notified() => {} } }, if told.is_none() => {}
+            idle = usage.overdue(told) => if !idle || told.is_some() {
+                return Ok(());
+            },
         }
+        told = Some(Instant::now());
+        connection.as_mut().graceful_shutdown();
     }
 }
 
@@ -248,31 +267,53 @@ where
     let stop = server.lifecycle.stopped_listening().clone();
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(IDLE_TIMEOUT)
+        .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
-        .max_header_size(MAX_HEADER_BYTES);
+        .max_header_size(MAX_HEADER_BYTES)
+        .max_buf_size(MAX_HEADER_BYTES);
+    let usage = Usage::new(false, server.options.request_timeout);
+    let used = Arc::clone(&usage);
     let service = service_fn(move |request| {
-        let (server, peer) = (Arc::clone(&server), peer.clone());
-        Box::pin(async move { Ok::<_, Infallible>(respond(&server, request, peer).await) })
+        let (server, peer, used) = (Arc::clone(&server), peer.clone(), Arc::clone(&used));
+        let in_use = used.begin();
+        Box::pin(async move {
+            let response = match refuse(&request) {
+                Some(refusal) => refusal,
+                None => respond(&server, request, peer, in_use).await,
+            };
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                used.hand_over();
+            }
+            Ok::<_, Infallible>(response)
+        })
     });
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
-    let mut told = false;
+    let stream = TokioIo::new(Heads::new(stream, Arc::clone(&usage)));
+    let mut connection = pin!(http.serve_connection(stream, service).with_upgrades());
+    let mut told = None;
     loop {
         tokio::select! {
             ended = connection.as_mut() => return ended.map_err(Into::into),
-            () = stop.cancelled(), if !told => {
-                told = true;
-                connection.as_mut().graceful_shutdown();
-            }
+            () = stop.cancelled(), if told.is_none() => {}
+            idle = usage.overdue(told) => if !idle || told.is_some() {
+                return Ok(());
+            },
         }
+        told = Some(Instant::now());
+        connection.as_mut().graceful_shutdown();
     }
 }
 
-async fn respond<S, F>(server: &Server<S>, mut request: Request<Incoming>, peer: Peer) -> Response<Body>
+async fn respond<S, F>(
+    server: &Server<S>,
+    mut request: Request<Incoming>,
+    peer: Peer,
+    mut in_use: InUse,
+) -> Response<Body>
 where
     S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Body>>,
 {
+    let head = request.method() == Method::HEAD;
     let mut response = if server.lifecycle.refuse_requests().is_cancelled() && !is_health(request.uri().path()) {
         try_elsewhere()
     } else {
@@ -283,7 +324,21 @@ where
     for (name, value) in &server.options.response_headers {
         response.headers_mut().insert(name.clone(), value.clone());
     }
-    response
+    if head {
+        response = without_body(response);
+    }
+    if response.extensions_mut().remove::<Lasting>().is_some() {
+        in_use.lasts();
+    }
+    response.map(|body| body.used_by(in_use))
+}
+
+/// The answer to a HEAD: what the body's length would be, and no body. HTTP/2 knows no other way to leave it out.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
+    }
+    response.map(|_| Body::empty())
 }
 
 /// Probes are answered to the end, or the kubelet would take a slow shutdown for a crash.

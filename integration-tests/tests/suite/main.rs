@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod bad_input;
+mod connections;
 mod conversion;
 mod crd_versions;
 mod crds;
@@ -24,6 +25,7 @@ mod several_servers;
 mod slow_watchers;
 mod snapshots;
 mod storage_flags;
+mod texts;
 mod unreadable;
 mod webhooks;
 mod workspace;

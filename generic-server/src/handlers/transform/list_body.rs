@@ -117,9 +117,12 @@ impl View {
     }
 }
 
-/// A list without its items: its members, those of the items last.
+/// A list without its items.
 struct Layout {
+    /// The other members, in order.
     members: Vec<(&'static str, Value)>,
+    /// So many of them stand before the items.
+    before: usize,
     /// The member that holds the items.
     items: &'static str,
     /// What an empty list has there.
@@ -143,7 +146,12 @@ impl Layout {
         if items == "rows" {
             members.push(("columnDefinitions", view.column_definitions()));
         }
-        Layout { members, items, none }
+        if !view.entry.row.built_in && items == "items" && matches!(view.accepted.form, Form::Whole | Form::Aggregated)
+        {
+            members.swap(0, 1); // Go writes a map: apiVersion, items, kind, metadata
+            return Layout { members, before: 1, items, none };
+        }
+        Layout { before: members.len(), members, items, none }
     }
 
     fn value(&self) -> Value {
@@ -160,10 +168,9 @@ impl Layout {
         if view.accepted.media != Media::Json {
             return encode(&self.value(), view.accepted);
         }
-        let (mut text, _) = self.texts(view);
-        text.pop(); // the bracket, for there may be none
+        let (mut text, tail) = self.json(view.accepted.pretty);
         json::encode_into(&mut text, &self.none);
-        text.extend_from_slice(if view.accepted.pretty { b"\n}\n" } else { b"}\n" });
+        text.extend(tail);
         text
     }
 
@@ -171,27 +178,45 @@ impl Layout {
     fn texts(&self, view: &View) -> (Vec<u8>, Vec<u8>) {
         match (view.accepted.media, view.accepted.pretty) {
             (Media::Yaml, _) => self.yaml(),
-            (_, true) => (self.json(b"{\n  ", b": ", b",\n  ", true), b"\n  ]\n}\n".to_vec()),
-            _ => (self.json(b"{", b":", b",", false), b"]}\n".to_vec()),
+            (_, pretty) => {
+                let (mut head, mut tail) = self.json(pretty);
+                head.push(b'[');
+                tail.splice(0..0, if pretty { b"\n  ]".iter().copied() } else { b"]".iter().copied() });
+                (head, tail)
+            }
         }
     }
 
-    fn json(&self, open: &[u8], colon: &[u8], comma: &[u8], pretty: bool) -> Vec<u8> {
-        let mut head = open.to_vec();
-        for (name, value) in &self.members {
-            json::write_string(&mut head, name);
-            head.extend_from_slice(colon);
-            if pretty {
-                json::encode_pretty_into(&mut head, value, 1)
-            } else {
-                json::encode_into(&mut head, value)
-            }
+    /// What stands before and behind the list of items. Only compact text ends with a line feed.
+    fn json(&self, pretty: bool) -> (Vec<u8>, Vec<u8>) {
+        let (colon, comma, end): (&[u8], &[u8], &[u8]) =
+            if pretty { (b": ", b",\n  ", b"\n}") } else { (b":", b",", b"}\n") };
+        let member = |out: &mut Vec<u8>, name: &str| {
+            json::write_string(out, name);
+            out.extend_from_slice(colon);
+        };
+        let whole = |out: &mut Vec<u8>, (name, value): &(&str, Value)| {
+            member(out, name);
+            let part = match *name {
+                "columnDefinitions" => json::Part::Columns,
+                _ if self.before == 1 => json::Part::Object,
+                _ => json::Part::ListMeta,
+            };
+            json::encode_part_into(out, part, value, pretty.then_some(1));
+        };
+        let (before, behind) = self.members.split_at(self.before);
+        let (mut head, mut tail) = (if pretty { b"{\n  ".to_vec() } else { b"{".to_vec() }, Vec::new());
+        for entry in before {
+            whole(&mut head, entry);
             head.extend_from_slice(comma);
         }
-        json::write_string(&mut head, self.items);
-        head.extend_from_slice(colon);
-        head.push(b'[');
-        head
+        member(&mut head, self.items);
+        for entry in behind {
+            tail.extend_from_slice(comma);
+            whole(&mut tail, entry);
+        }
+        tail.extend_from_slice(end);
+        (head, tail)
     }
 
     /// YAML's members are sorted: some stand before the items, some behind them.
@@ -287,7 +312,7 @@ impl Writer {
         match accepted.form {
             _ if accepted.pretty => {
                 out.extend_from_slice(b"\n    ");
-                json::encode_pretty_into(out, &self.value(&json)?, 2);
+                json::encode_part_into(out, part_of(accepted.form), &self.value(&json)?, Some(2));
             }
             Form::Whole | Form::Aggregated if built_in => {
                 let skip = self.view.version.as_ref().map_or(self.registry.head_len(), VersionForm::head_len);
@@ -298,7 +323,7 @@ impl Writer {
             Form::MetadataList { beta } | Form::Metadata { beta } => {
                 out.extend_from_slice(&metadata_document(&json, beta)?);
             }
-            Form::Table { .. } => json::encode_into(out, &self.value(&json)?),
+            Form::Table { .. } => json::encode_part_into(out, json::Part::Row, &self.value(&json)?, None),
         }
         Ok(())
     }
@@ -498,6 +523,15 @@ impl View {
             form => form,
         };
         self.form_id_of(form)
+    }
+}
+
+/// What an item of a list is, for its members' order.
+fn part_of(form: Form) -> json::Part {
+    match form {
+        Form::Table { .. } => json::Part::Row,
+        Form::MetadataList { .. } | Form::Metadata { .. } => json::Part::Metadata,
+        Form::Whole | Form::Aggregated => json::Part::Object,
     }
 }
 

@@ -96,7 +96,7 @@ fn write_pretty(out: &mut Vec<u8>, value: &Value, level: usize) {
     }
 }
 
-fn new_line(out: &mut Vec<u8>, level: usize) {
+pub(super) fn new_line(out: &mut Vec<u8>, level: usize) {
     out.push(b'\n');
     out.resize(out.len() + 2 * level, b' ');
 }

@@ -4,6 +4,7 @@ mod decode;
 mod encode;
 mod error;
 mod lexer;
+mod order;
 pub mod scan;
 mod serde_impl;
 mod strict;
@@ -12,4 +13,5 @@ pub use decode::{MAX_DEPTH, decode, decode_shallow, decode_strict, strict_findin
 pub use encode::{encode, encode_into, encode_pretty, encode_pretty_into, is_longer_than, write_string};
 pub use error::JsonError;
 pub(crate) use lexer::mend_utf8;
+pub use order::{Part, encode_document, encode_document_pretty, encode_part_into};
 pub use strict::Finding;

@@ -1,15 +1,15 @@
 //! The facts table of every type that v1.36 serves by default, compiled in as text and read definition by definition, on
 //! first use. `types.tsv` is made by `tools/builtin-types/generate.py`.
 
-mod legacy;
 mod parse;
+mod scheme;
 
 use std::sync::{LazyLock, OnceLock};
 
 use super::{ProtoField, Schema, TypeId};
 use crate::Str;
 
-pub use legacy::is_registered;
+pub use scheme::Scheme;
 
 static TEXT: &str = include_str!("types.tsv");
 
@@ -94,7 +94,7 @@ fn by_short_name(name: &str) -> Option<TypeId> {
 
 /// The definition of a kind. Kinds that stand in every group (`DeleteOptions`, `WatchEvent`) are found in each.
 pub fn by_gvk(group: &str, version: &str, kind: &str) -> Option<TypeId> {
-    let of_meta = || legacy::is_of_meta(group, version, kind).then(|| find("", "v1", kind)).flatten();
+    let of_meta = || scheme::is_of_meta(group, version, kind).then(|| find("", "v1", kind)).flatten();
     find(group, version, kind).or_else(of_meta)
 }
 

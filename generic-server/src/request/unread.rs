@@ -1,0 +1,106 @@
+//! A request's body, and what becomes of it when nobody reads it: common clients lose an answer that comes while they are
+//! still sending, so what is small is read and thrown away first.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+/// So much is read before the answer (Go's server: the same).
+const BEFORE: Bounds = Bounds { bytes: 256 << 10, time: Duration::from_secs(1) };
+/// And so much after it, from clients that do not look for answers while they send. Of what is larger the rest is refused:
+/// by closing the connection, or by a reset of the stream that says that nothing is wrong.
+const AFTER: Bounds = Bounds { bytes: 24 << 20, time: Duration::from_secs(10) };
+
+/// How much is read and thrown away, and for how long.
+struct Bounds {
+    bytes: u64,
+    time: Duration,
+}
+
+/// A request's body. If it is given up before its end, it goes back to whoever answers the request.
+pub struct RequestBody {
+    incoming: Option<Incoming>,
+    rest: Option<Arc<Rest>>,
+}
+
+/// What was not read of a body.
+#[derive(Default)]
+pub(crate) struct Rest(Mutex<Option<Incoming>>);
+
+impl RequestBody {
+    /// The body, and where its rest will be if there is one.
+    pub(crate) fn new(incoming: Incoming) -> (Self, Option<Arc<Rest>>) {
+        let rest = (!incoming.is_end_stream()).then(Arc::<Rest>::default);
+        (RequestBody { incoming: Some(incoming), rest: rest.clone() }, rest)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let (Some(rest), Some(incoming)) = (&self.rest, self.incoming.take())
+            && !incoming.is_end_stream()
+        {
+            *rest.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(incoming);
+        }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.incoming {
+            Some(incoming) => Pin::new(incoming).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Rest {
+    /// Reads what is left, if that is little. What is more is read on beside the answer.
+    pub(crate) async fn drain(&self) {
+        let Some(mut body) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if body.size_hint().lower() <= BEFORE.bytes && read(&mut body, &BEFORE).await {
+            return;
+        }
+        tokio::spawn(async move { read(&mut body, &AFTER).await });
+    }
+}
+
+/// Reads a body within bounds. Whether that was all of it.
+async fn read(body: &mut Incoming, bounds: &Bounds) -> bool {
+    let all = async {
+        let mut left = bounds.bytes;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+            if left == 0 {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(bounds.time, all).await.unwrap_or(false)
+}
+
+/// Whether a client sends its body only when it is asked to.
+pub(crate) fn waits_to_send(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::EXPECT)
+}
