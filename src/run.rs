@@ -3,7 +3,10 @@
 use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use generic_server::serve::{ConnectionOptions, Lifecycle, Listener, Tls, serve};
+use generic_server::{
+    serve::{ConnectionOptions, Lifecycle, Listener, Tls, serve},
+    tasks::Tasks,
+};
 
 use crate::{VERSION, chain, config::Config, flags, pki::Pki, plain_io_error};
 
@@ -79,16 +82,26 @@ async fn run(config: Config) -> Result<()> {
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
     tracing::info!(version = VERSION, port, "serving");
-    // A signal must end a server that cannot become ready, too.
-    if lifecycle.requested().run_until_cancelled(chain.tasks.wait_ready()).await.is_some() {
-        say("ready");
-    }
-    lifecycle.requested().cancelled().await;
+    // A signal must end a server that cannot become ready, too; and a store that cannot go on.
+    let failed = tokio::select! {
+        () = serve_until_requested(&lifecycle, &chain.tasks) => None,
+        error = chain.store.failed() => Some(error),
+    };
     lifecycle.shutdown().await;
     let served = serving.await.context("the listener");
     chain.tasks.stop().await;
     chain.store.close().await;
-    served
+    match failed {
+        Some(error) => Err(anyhow::Error::new(error).context("the store has ended")),
+        None => served,
+    }
+}
+
+async fn serve_until_requested(lifecycle: &Lifecycle, tasks: &Tasks) {
+    if lifecycle.requested().run_until_cancelled(tasks.wait_ready()).await.is_some() {
+        say("ready");
+    }
+    lifecycle.requested().cancelled().await;
 }
 
 /// A line for whoever started the server; that nobody reads it any more is no reason to stop.

@@ -32,8 +32,12 @@ pub(super) struct Folder(PathBuf);
 impl Folder {
     /// Opens the folder, made with mode 0700 where it does not exist.
     pub(super) fn open(path: &Path) -> Result<Self, PkiError> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| PkiError::io(path, &error))?;
+        let open = || {
+            make_dirs(path)?;
+            // What an earlier start has put there is used from now on, so it must not be lost with the power either.
+            sync_dir(path)
+        };
+        open().map_err(|error| PkiError::io(path, &error))?;
         Ok(Self(path.to_path_buf()))
     }
 
@@ -56,7 +60,29 @@ impl Folder {
     }
 }
 
-/// Writes the file with mode 0600: all of it or, after a crash, what was there before.
+/// Makes a folder and those above it, as far as they are not there, so that they survive a loss of power.
+fn make_dirs(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    make_dirs(parent(path))?;
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+        _ => sync_dir(parent(path)),
+    }
+}
+
+/// Makes the names in a folder durable.
+fn sync_dir(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes the file with mode 0600: all of it or, after a crash, what was there before. Afterwards it stays, whatever
+/// happens: what is signed with a key outlives the process that made it.
 fn write(path: &Path, content: &[u8]) -> Result<(), PkiError> {
     let temporary = path.with_extension("new");
     let attempt = || {
@@ -68,7 +94,8 @@ fn write(path: &Path, content: &[u8]) -> Result<(), PkiError> {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&temporary, path)
+        fs::rename(&temporary, path)?;
+        sync_dir(parent(path))
     };
     attempt().map_err(|error| PkiError::io(path, &error))
 }

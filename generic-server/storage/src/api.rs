@@ -174,6 +174,11 @@ pub trait Store: Send + Sync + 'static {
     /// Whether the store answers; a message for the operator if not.
     async fn health(&self) -> Result<(), Error>;
 
+    /// Returns when the store has ended by itself and cannot go on, with the reason: only a new process can help then.
+    async fn failed(&self) -> Error {
+        std::future::pending().await
+    }
+
     /// Bytes on disk.
     async fn size(&self) -> Result<u64, Error>;
 

@@ -14,12 +14,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use faulty::{Plan, faulty, power_loss};
+use faulty::{Plan, faulty_beside, power_loss};
 use proptest::prelude::*;
 use storage::{
     Error, Expect, Range, Revision, Store,
     conformance::create,
-    embedded::{Embedded, Options, Restored, restore, restore_into},
+    embedded::{Embedded, Options},
 };
 use tokio::runtime::Runtime;
 
@@ -117,7 +117,7 @@ proptest! {
         runtime().block_on(async {
             let folder = scratch::folder();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { backend: faulty(&plan), checkpoint_after, ..Options::default() };
+            let options = Options { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..Options::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             for (fail_in, more, error) in faults {
@@ -151,7 +151,7 @@ proptest! {
         runtime().block_on(async {
             let folder = scratch::folder();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { backend: faulty(&plan), checkpoint_after, ..Options::default() };
+            let options = Options { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..Options::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), die: true, ..Plan::default() };
@@ -471,7 +471,7 @@ async fn a_disk_that_fills_up_unforeseen_costs_no_answered_write() {
     // The file system has room by its own account, but the disk under the file has not.
     let folder = scratch::folder();
     let plan = Arc::<Mutex<Plan>>::default();
-    let options = Options { backend: faulty(&plan), ..Options::default() };
+    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
     let store = Embedded::open(folder.path(), options).unwrap();
     let one = create(&*store, "/a", "1").await;
     *plan.lock().unwrap() = Plan { fail_in: Some(0), error: Some(28), ..Plan::default() };
@@ -489,75 +489,5 @@ async fn a_disk_that_fills_up_unforeseen_costs_no_answered_write() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!(revision, one + 1);
-    store.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
-    let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
-    for n in 0..1500 {
-        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
-    }
-    let (file, writer) = (folder.path().join("snapshot"), store.clone());
-    let writer = tokio::spawn(async move {
-        for n in 0..200 {
-            create(&*writer, &format!("/during/{n}"), "x").await;
-        }
-    });
-    let revision = store.snapshot(file.clone()).await.unwrap();
-    writer.await.unwrap();
-    let at = Range { prefix: "/".into(), at: Some(revision), ..Range::default() };
-    let expect = store.range(at).await.unwrap().items;
-    let restored = folder.path().join("restored");
-    assert_eq!(restore(&file, &restored).unwrap(), revision);
-    assert!(restore(&file, &restored).is_err(), "a store that is there is not overwritten");
-    assert!(restore(&file, &folder.path().join("data")).is_err(), "a folder in use");
-    let restored = Embedded::open(&restored, Options::default()).unwrap();
-    let found = restored.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap();
-    assert_eq!((found.items, found.revision), (expect, revision));
-    create(&*restored, "/new", "1").await;
-    restored.close().await;
-    let bytes = fs::read(&file).unwrap();
-    fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
-    let refused = restore(&file, &folder.path().join("bad"));
-    assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
-    store.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
-    let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
-    for n in 0..1200 {
-        create(&*store, &format!("/k/{n:04}"), &n.to_string()).await;
-    }
-    let before = all(&store).await.unwrap();
-    let file = folder.path().join("snapshot");
-    let taken = store.snapshot(file.clone()).await.unwrap();
-    for n in 0..700 {
-        create(&*store, &format!("/later/{n:04}"), "x").await;
-    }
-    for n in 0..10 {
-        let key = format!("/k/{n:04}");
-        let current = store.get(&key).await.unwrap().0.unwrap().mod_revision;
-        if n < 4 {
-            store.delete(&key, current).await.unwrap();
-        } else {
-            store.put(&key, Bytes::from_static(b"changed"), Expect::Revision(current), None).await.unwrap();
-        }
-    }
-    let now = store.revision().await.unwrap();
-    let recorder = storage::conformance::Recorder::new();
-    let _watch = store.watch("/", now, recorder.clone()).await.unwrap();
-    let restored = restore_into(&*store, file.clone()).await.unwrap();
-    assert_eq!(restored, Restored { written: 10, deleted: 700 });
-    assert_eq!(all(&store).await.unwrap(), before);
-    assert_eq!(recorder.seen().events.len(), 710, "watches see it");
-    assert!(store.revision().await.unwrap() == now + 710 && now > taken);
-    let bytes = fs::read(&file).unwrap();
-    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    assert!(restore_into(&*store, file).await.is_err());
-    assert_eq!(all(&store).await.unwrap(), before, "a damaged snapshot changes nothing");
     store.close().await;
 }

@@ -1,14 +1,17 @@
 //! What the embedded store does beside reads and writes: expiry, compaction, room given back, quick starts.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod faulty;
 mod scratch;
 
 use std::{
     path::Path,
+    sync::{Arc, Mutex},
     time::{Duration, Instant, SystemTime},
 };
 
 use bytes::Bytes;
+use faulty::{Plan, faulty_beside};
 use storage::{
     Expect, Range, Store,
     conformance::{Recorder, create},
@@ -24,7 +27,7 @@ async fn exists(store: &Embedded, key: &str) -> bool {
 }
 
 /// A store on the same folder, opened while the wall clock shows this.
-fn open_at(folder: &tempfile::TempDir, wall_clock: SystemTime) -> std::sync::Arc<Embedded> {
+fn open_at(folder: &tempfile::TempDir, wall_clock: SystemTime) -> Arc<Embedded> {
     Embedded::open(folder.path(), Options { wall_clock: Some(wall_clock), ..Options::default() }).unwrap()
 }
 
@@ -130,6 +133,32 @@ async fn unused_room_is_given_back_while_serving() {
     let store = Embedded::open(folder.path(), options).unwrap();
     assert_eq!((store.count("/").await.unwrap(), store.revision().await.unwrap()), (made + 2, last));
     assert!(exists(&store, "/small").await);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_copy_is_begun_for_which_there_is_no_room() {
+    let folder = scratch::folder();
+    let plan = Arc::new(Mutex::new(Plan { used: Some(1 << 40), free: Some(9 << 20), ..Plan::default() }));
+    let options = Options {
+        files: faulty_beside(&plan, folder.path()),
+        copy_check: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let store = Embedded::open(&folder.path().join("data"), options).unwrap();
+    store.put("/big", Bytes::from(vec![b'x'; 1 << 20]), Expect::Absent, None).await.unwrap();
+    let count = |kind, name| plan.lock().unwrap().count(kind, name);
+    let made = count("create", "store.redb.new");
+    let looked = count("free", "data");
+    while count("free", "data") < looked + 5 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(count("create", "store.redb.new"), made, "it looks, and leaves it");
+    plan.lock().unwrap().free = None;
+    while count("rename", "store.redb") < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(exists(&store, "/big").await);
     store.close().await;
 }
 

@@ -16,6 +16,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const TIME_TO_SEND: Duration = Duration::from_micros(10);
 /// The longest time between two wakes.
 const LONGEST_LULL: Duration = Duration::from_millis(5);
+/// The shortest time between two looks at the window's oldest changes.
+const SHORTEST_AGING: Duration = Duration::from_secs(1);
 /// A watch that lived so long was fine; the next pause is the shortest again.
 const FINE_AFTER: Duration = Duration::from_secs(30);
 
@@ -24,6 +26,7 @@ pub(super) async fn run(store: Arc<dyn Store>, shared: Arc<Shared>) {
     tokio::select! {
         () = keep(store, shared.clone()) => {}
         () = wake(&shared) => {}
+        () = age(&shared) => {}
     }
 }
 
@@ -33,6 +36,18 @@ async fn wake(shared: &Shared) {
     loop {
         let woken = u32::try_from(shared.wake_many().await).unwrap_or(u32::MAX);
         tokio::time::sleep(TIME_TO_SEND.saturating_mul(woken).min(LONGEST_LULL)).await;
+    }
+}
+
+/// Gives back what the window holds of changes that are too old, while no new ones come that would push them out.
+async fn age(shared: &Arc<Shared>) {
+    loop {
+        tokio::time::sleep((shared.options.window.max_age / 2).max(SHORTEST_AGING)).await;
+        if shared.window.has_aged(std::time::Instant::now()) {
+            let shared = shared.clone();
+            // They may be many. That a runtime at its end frees nothing more is no failure.
+            let _ = spawn_blocking(move || shared.window.age(std::time::Instant::now())).await;
+        }
     }
 }
 

@@ -310,9 +310,8 @@ impl Window {
     /// waiters once readers may see it.
     pub(super) fn append(&self, changes: &[Arc<Change>]) -> Vec<Arc<Log>> {
         let mut news = Vec::new();
-        let mut dropped = Vec::new();
-        let mut logs = self.logs.write();
-        let logs = &mut *logs;
+        let mut guard = self.logs.write();
+        let logs = &mut *guard;
         if logs.has_side_logs() {
             for change in changes {
                 logs.each_side_log(change, |log| {
@@ -336,7 +335,39 @@ impl Window {
                     (logs.hot, logs.hot_bytes) = (logs.hot - 1, logs.hot_bytes - coolest.frame_size());
                 }
             }
-            while let Some(oldest) = self.excess(&main.list, logs.weight) {
+        }
+        let dropped = changes.last().map(|newest| self.drop_excess(logs, newest.at));
+        drop(guard);
+        // Freed where nobody waits for the lock.
+        drop(dropped);
+        news
+    }
+
+    /// Whether [`Self::age`] would drop something.
+    pub(super) fn has_aged(&self, now: Instant) -> bool {
+        let logs = self.logs.read();
+        let main = logs.main.changes.read();
+        self.excess(&main.list, logs.weight, now).is_some()
+    }
+
+    /// Drops what is too old by now, though nothing new has come.
+    pub(super) fn age(&self, now: Instant) {
+        let mut logs = self.logs.write();
+        let dropped = self.drop_excess(&mut logs, now);
+        let mut main = logs.main.changes.write();
+        let len = main.list.len();
+        main.list.shrink_to(2 * len);
+        drop(main);
+        drop(logs);
+        drop(dropped);
+    }
+
+    /// Takes out what is too old or too much.
+    fn drop_excess(&self, logs: &mut Logs, now: Instant) -> Vec<Arc<Change>> {
+        let mut dropped = Vec::new();
+        {
+            let mut main = logs.main.changes.write();
+            while let Some(oldest) = self.excess(&main.list, logs.weight, now) {
                 while main.list.front().is_some_and(|c| c.revision <= oldest) {
                     let Some(change) = main.list.pop_front() else { break };
                     main.first += 1;
@@ -354,13 +385,13 @@ impl Window {
                 logs.each_side_log(change, |log| log.trim(change.revision));
             }
         }
-        news
+        dropped
     }
 
     /// The revision of the oldest change if it has to go.
-    fn excess(&self, list: &VecDeque<Arc<Change>>, weight: usize) -> Option<Revision> {
+    fn excess(&self, list: &VecDeque<Arc<Change>>, weight: usize, now: Instant) -> Option<Revision> {
         let (oldest, newest) = (list.front()?, list.back()?);
-        let aged = || newest.at.saturating_duration_since(oldest.at) > self.limits.max_age;
+        let aged = || now.saturating_duration_since(oldest.at) > self.limits.max_age;
         let too_many = list.len() > self.limits.max_changes
             || (weight > self.limits.max_bytes && list.len() > 1)
             || (list.len() > self.limits.min_changes && aged());

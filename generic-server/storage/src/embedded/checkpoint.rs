@@ -4,6 +4,7 @@
 //! meanwhile; they wait only when both of the journal's segments are full of what the database does not yet have.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread::{Builder, JoinHandle},
     time::{Duration, Instant},
@@ -14,11 +15,12 @@ use redb::{Database, Durability, Table};
 use super::{
     Shared,
     copy::Copied,
-    disk::{failed, sound},
-    folder::in_table,
+    disk::{failed, panic_text, sound},
+    folder::{DATABASE, in_table, read_state},
     format::{LOG, STATE, STATE_APPLIED, STATE_FLOOR, STATE_OLDEST, SUM, VALUES, encode_value},
     journal::SEGMENT,
     pending::Entries,
+    trouble::Part,
     writer::{Request, Writer},
 };
 use crate::{Error, Revision};
@@ -31,6 +33,10 @@ const MOST_DROPPED: usize = 8192;
 const DROPPED_AT_ONCE: usize = 256;
 /// How long to leave a database alone that failed.
 const PAUSE: Duration = Duration::from_millis(100);
+/// After so many panics in a row the store ends, for it cannot be healed from within.
+const MOST_PANICS: u32 = 5;
+/// How often a commit of unknown outcome is tried.
+const MOST_TRIES: u32 = 50;
 
 /// What is to go into the database.
 pub(crate) struct Checkpoint {
@@ -83,6 +89,8 @@ impl Checkpoint {
     /// Stores it in the open database, and forgets it in memory. After a failure the database is opened anew: it takes
     /// no more otherwise.
     fn settle(self, shared: &Shared) -> Result<u64, Error> {
+        // The journal is written over once the database has what it holds: this database, also after a loss of power.
+        shared.folder.sync()?;
         if shared.engine().is_none() {
             shared.reopen()?;
         }
@@ -128,7 +136,29 @@ enum Task {
 
 enum Done {
     Settled(Result<u64, Error>),
-    Adopted,
+    Adopted(Result<(), Error>),
+    Panicked(Error),
+}
+
+impl Task {
+    fn act(self, shared: &Shared) -> Done {
+        match self {
+            Task::Settle(checkpoint) => Done::Settled(checkpoint.settle(shared)),
+            Task::Adopt(copied) => Done::Adopted(copied.adopt(shared)),
+        }
+    }
+
+    /// Acts; after a panic the database is opened anew, for what it was at is not known.
+    fn act_safely(self, shared: &Shared) -> Done {
+        catch_unwind(AssertUnwindSafe(|| self.act(shared))).unwrap_or_else(|panic| {
+            let why = panic_text(&*panic).unwrap_or("of an unknown kind");
+            let error = Error::Unavailable(format!("the thread that writes the database panicked: {why}"));
+            tracing::error!(%error, "the database is opened anew");
+            // It tells why it fails by itself, and is tried again before the next checkpoint.
+            let _ = sound(DATABASE, || shared.reopen());
+            Done::Panicked(error)
+        })
+    }
 }
 
 /// The thread, as the writer has it.
@@ -142,8 +172,6 @@ pub(crate) struct Checkpoints {
     due_at: Option<Instant>,
     /// The database failed: leave it alone until then.
     retry_at: Option<Instant>,
-    /// The last one failed.
-    failing: bool,
     /// Records that memory has forgotten and the database has not; and whether the task at hand drops them.
     unswept: Vec<Revision>,
     sweeping: bool,
@@ -151,24 +179,19 @@ pub(crate) struct Checkpoints {
     copying: bool,
     /// A finished copy.
     copied: Option<Copied>,
+    /// How many tasks in a row have panicked.
+    panics: u32,
 }
 
 impl Checkpoints {
     /// Starts the thread.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Checkpoints, Error> {
-        let ((tasks, taken), (tell, done)) = (mpsc::channel(), mpsc::channel());
+        let ((tasks, taken), (tell, done)) = (mpsc::channel::<Task>(), mpsc::channel());
         let (shared, after) = (shared.clone(), shared.options.checkpoint_after);
         let work = move || {
             for task in taken {
-                let outcome = match task {
-                    Task::Settle(checkpoint) => Done::Settled(checkpoint.settle(&shared)),
-                    Task::Adopt(copied) => {
-                        copied.adopt(&shared);
-                        Done::Adopted
-                    }
-                };
                 // The writer may have ended, and then nobody waits.
-                let _ = tell.send(outcome);
+                let _ = tell.send(task.act_safely(&shared));
                 let _ = shared.queue.push_now(Request::Checked);
             }
         };
@@ -182,11 +205,11 @@ impl Checkpoints {
             after,
             due_at: None,
             retry_at: None,
-            failing: false,
             unswept: Vec::new(),
             sweeping: false,
             copying: false,
             copied: None,
+            panics: 0,
         })
     }
 
@@ -223,34 +246,35 @@ impl Checkpoints {
 
     fn take(&mut self, done: Done) -> Result<u64, Error> {
         self.busy = false;
-        match done {
-            Done::Settled(Ok(freed)) => {
+        if !matches!(done, Done::Settled(_)) {
+            // If a copy was what it was at, the next one is made anew.
+            self.copying = self.copied.is_some();
+        }
+        self.panics = if let Done::Panicked(_) = done { self.panics + 1 } else { 0 };
+        let taken = match done {
+            Done::Settled(settled) => settled.inspect(|_| {
                 if self.sweeping {
                     self.unswept.clear();
                 }
-                self.retry_at = None;
-                Ok(freed)
-            }
-            Done::Settled(Err(error)) => {
-                self.retry_at = Some(Instant::now() + PAUSE);
-                self.due_at = self.retry_at;
-                Err(error)
-            }
-            Done::Adopted => {
-                self.copying = false;
-                Ok(0)
-            }
+            }),
+            Done::Adopted(adopted) => adopted.map(|()| 0),
+            Done::Panicked(error) => Err(error),
+        };
+        self.retry_at = taken.is_err().then(|| Instant::now() + PAUSE);
+        if self.retry_at.is_some() {
+            self.due_at = self.retry_at;
         }
+        taken
+    }
+
+    /// Why the store cannot go on.
+    pub(crate) fn fatal(&self) -> Option<Error> {
+        (self.panics >= MOST_PANICS).then(|| Error::Unavailable("the database panics again and again".into()))
     }
 
     /// Whether it is at work, or a copy is being made.
     pub(crate) fn is_idle(&self) -> bool {
         !self.busy && !self.copying
-    }
-
-    /// Whether the database takes what it is given.
-    pub(crate) fn is_well(&self) -> bool {
-        !self.failing
     }
 
     /// When it next wants to be looked at; `garbage`: memory has something to drop.
@@ -314,6 +338,30 @@ impl Writer {
         self.note(done)
     }
 
+    /// Brings entries into the database that are not in the journal, all or none of them, once all before them is there.
+    ///
+    /// A commit of which it is not known whether it was done is done again until it is known; if that cannot be found out
+    /// the store ends, for either answer could be wrong.
+    pub(crate) fn commit_whole(&mut self, entries: Entries) -> Result<(), Error> {
+        let upto = entries.get_max().map_or(0, |(last, _)| *last);
+        let oldest = self.shared.index().oldest;
+        self.floor = self.floor.max(upto);
+        for _ in 0..MOST_TRIES {
+            self.checkpoints.sweeping = false;
+            let (entries, floor) = (entries.clone(), self.floor);
+            self.checkpoints.give(Task::Settle(Checkpoint { entries, dropped: Vec::new(), upto, oldest, floor }));
+            let Err(error) = self.wait_for_checkpoint() else { return Ok(()) };
+            let applied = self.shared.begin_read().and_then(|read| Ok(read_state(&read)?.applied));
+            if applied.is_ok_and(|applied| applied < upto) {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let error = Error::Unavailable("whether the database has what was to be restored cannot be found out".into());
+        self.fatal = Some(error.clone());
+        Err(error)
+    }
+
     fn note(&mut self, done: Done) -> Result<(), Error> {
         let taken = self.checkpoints.take(done);
         match &taken {
@@ -321,14 +369,9 @@ impl Writer {
                 let mut index = self.shared.index_mut();
                 index.stored = index.stored.saturating_sub(*freed);
                 drop(index);
-                if std::mem::take(&mut self.checkpoints.failing) {
-                    self.shared.set_trouble(None);
-                }
+                self.shared.troubles.clear(Part::Database);
             }
-            Err(error) => {
-                self.checkpoints.failing = true;
-                self.shared.set_trouble(Some(error.clone()));
-            }
+            Err(error) => self.shared.troubles.set(Part::Database, error.clone()),
         }
         taken.map(drop)
     }

@@ -1,8 +1,9 @@
 //! Copies of the database while it serves: snapshots to a file, and the copy that gives unused room back.
 
 use std::{
-    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
@@ -10,12 +11,14 @@ use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, Readab
 use super::{
     Shared,
     checkpoint::Checkpoint,
-    disk::{Disk, OpenBackend, failed, io_failed, open_database, sound},
-    folder::{COPY, DATABASE, Folder, create_database, in_table, load, read_state, sync_folder},
+    disk::{failed, io_failed, open_database, panic_text, sound},
+    files::{FileSystem, LocalFiles, parent},
+    folder::{COPY, DATABASE, Folder, create_database, in_table, load, read_state},
     format::{LOG, Record, STATE, STATE_JOURNAL, VALUES, decode_value},
     pending::Entries,
     read::View,
     room,
+    trouble::Part,
     writer::{Request, Writer},
 };
 use crate::{Error, Revision};
@@ -41,11 +44,18 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let _ = fs::remove_file(&partial);
-    let upto = write_snapshot(&shared.view()?, &partial)?;
-    fs::rename(&partial, file).map_err(tell)?;
-    sync_folder(file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))).map_err(tell)?;
-    Ok(upto)
+    let files = &*shared.folder.files;
+    room::check_copy(files, parent(file), shared.index().stored)?;
+    let written = write_snapshot(files, &shared.view()?, &partial).and_then(|upto| {
+        files.rename(&partial, file).map_err(tell)?;
+        files.sync_dir(parent(file)).map_err(tell)?;
+        Ok(upto)
+    });
+    if written.is_err() {
+        // It is worthless, whether it can be removed or not.
+        let _ = files.remove(&partial);
+    }
+    written
 }
 
 /// Makes a snapshot the content of a data folder that holds no store yet.
@@ -53,18 +63,19 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
 /// Fails with [`Error::Locked`], [`Error::Corrupt`] for a damaged snapshot, and [`Error::Unavailable`] if the folder is in
 /// use already.
 pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
-    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
-    let folder = Folder::take(dir)?;
+    let folder = Folder::take(dir, Arc::new(LocalFiles))?;
     if dir.join(DATABASE).exists() {
         return Err(Error::Unavailable(format!("{} holds a store already", dir.display())));
     }
     let database = open_snapshot(snapshot)?;
-    let (copy, revision) = (dir.join(COPY), load(&database)?.index.revision);
-    write_snapshot(&View::of(database.begin_read().map_err(failed)?), &copy)?;
+    let (copy, index) = (dir.join(COPY), load(&database)?.index);
+    room::check_copy(&LocalFiles, dir, index.stored)?;
+    write_snapshot(&LocalFiles, &View::of(database.begin_read().map_err(failed)?), &copy)?;
     folder.put_in_place(&copy)?;
+    folder.sync()?;
     // Checks it, and marks the folder.
-    folder.open(&open, 0)?;
-    Ok(revision)
+    folder.open(0)?;
+    Ok(index.revision)
 }
 
 /// Opens a snapshot, without writing to it.
@@ -78,11 +89,10 @@ pub(crate) fn open_snapshot(file: &Path) -> Result<ReadOnlyDatabase, Error> {
 }
 
 /// Writes all that a view has into a new database, which has no journal. Returns its revision.
-fn write_snapshot(view: &View, path: &Path) -> Result<Revision, Error> {
-    let open = |path: &Path| Disk::open(path).map(|disk| Box::new(disk) as Box<dyn redb::StorageBackend>);
-    copy_all(&view.read, path, &open)?;
+fn write_snapshot(files: &dyn FileSystem, view: &View, path: &Path) -> Result<Revision, Error> {
+    copy_all(files, &view.read, path)?;
     let state = read_state(&view.read)?;
-    let copy = open_database(path, &open, 4 << 20)?;
+    let copy = open_database(files, path, 4 << 20, &Arc::default())?;
     let entries: Entries = view.pending.after(0).map(|(revision, entry)| (revision, entry.clone())).collect();
     let upto = entries.get_max().map_or(state.applied, |(last, _)| *last);
     Checkpoint { entries, dropped: Vec::new(), upto, oldest: state.oldest, floor: state.floor }.store(&copy)?;
@@ -94,11 +104,10 @@ fn write_snapshot(view: &View, path: &Path) -> Result<Revision, Error> {
 }
 
 /// Copies a database into a new file. Returns the newest revision in its log.
-fn copy_all(read: &ReadTransaction, path: &Path, open: &OpenBackend) -> Result<Revision, Error> {
-    let _ = fs::remove_file(path);
-    let copy = create_database(path, open, 4 << 20)?;
+fn copy_all(files: &dyn FileSystem, read: &ReadTransaction, path: &Path) -> Result<Revision, Error> {
+    let copy = create_database(files, path, 4 << 20)?;
     copy_state(read, &copy)?;
-    let upto = copy_after(read, &copy, 0)?;
+    let upto = copy_after(read, &copy, 0, || room::check_copy(files, parent(path), 0))?;
     copy.close().map_err(failed)?;
     Ok(upto)
 }
@@ -116,13 +125,20 @@ fn copy_state(read: &ReadTransaction, copy: &Database) -> Result<(), Error> {
     write.commit().map_err(failed)
 }
 
-/// Copies the records after a revision, each checked; returns the last one copied (or what was given).
-fn copy_after(read: &ReadTransaction, copy: &Database, after: Revision) -> Result<Revision, Error> {
+/// Copies the records after a revision, each checked, as long as there is room; returns the last one copied (or what was
+/// given).
+fn copy_after(
+    read: &ReadTransaction,
+    copy: &Database,
+    after: Revision,
+    room: impl Fn() -> Result<(), Error>,
+) -> Result<Revision, Error> {
     let log = read.open_table(LOG).map_err(failed)?;
     let values = read.open_table(VALUES).map_err(failed)?;
     let mut entries = log.range(after + 1..).map_err(|error| in_table("log", error))?;
     let (mut upto, mut done) = (after, false);
     while !done {
+        room()?;
         let mut write = copy.begin_write().map_err(failed)?;
         write.set_quick_repair(true);
         {
@@ -150,12 +166,14 @@ fn copy_after(read: &ReadTransaction, copy: &Database, after: Revision) -> Resul
 
 /// Makes a copy of the database that is only a little behind.
 fn copy_closely(shared: &Shared) -> Result<Copied, Error> {
-    let path = shared.folder.dir.join(COPY);
-    let mut upto = copy_all(&shared.begin_read()?, &path, &*shared.options.backend)?;
+    let Folder { dir, files, .. } = &shared.folder;
+    let path = dir.join(COPY);
+    let mut upto = copy_all(&**files, &shared.begin_read()?, &path)?;
     while shared.applied() > upto + CLOSE {
-        let copy = open_database(&path, &*shared.options.backend, 4 << 20)?;
+        let copy = open_database(&**files, &path, 4 << 20, &Arc::default())?;
         let before = upto;
-        upto = copy_after(&shared.begin_read()?, &copy, upto)?;
+        upto = copy_after(&shared.begin_read()?, &copy, upto, || room::check_copy(&**files, dir, 0))?;
+        copy.close().map_err(failed)?;
         if upto == before {
             break;
         }
@@ -165,38 +183,67 @@ fn copy_closely(shared: &Shared) -> Result<Copied, Error> {
 
 impl Copied {
     /// Brings the copy up to date and puts it in the database's place. Nothing else may write to the database meanwhile.
-    pub(crate) fn adopt(self, shared: &Shared) {
-        if let Err(error) = self.take_over(shared) {
-            give_up(shared, &error);
+    ///
+    /// An error says that the database is not well: it could not be opened again, or which file it is may be lost with the
+    /// power. That the copy could not be used is none.
+    pub(crate) fn adopt(self, shared: &Shared) -> Result<(), Error> {
+        match self.take_over(shared) {
+            Ok(()) => shared.troubles.clear(Part::Copy),
+            Err(error) => give_up(shared, &error),
         }
+        if shared.engine().is_none() {
+            return Err(shared.trouble());
+        }
+        shared.folder.sync()
     }
 
     fn take_over(self, shared: &Shared) -> Result<(), Error> {
-        let copy = open_database(&self.path, &*shared.options.backend, shared.options.cache)?;
+        let unsynced = Arc::default();
+        let copy = open_database(&*shared.folder.files, &self.path, shared.options.cache, &unsynced)?;
         let read = shared.begin_read()?;
-        copy_after(&read, &copy, self.upto)?;
+        copy_after(&read, &copy, self.upto, || Ok(()))?;
         copy_state(&read, &copy)?;
         drop(read);
-        shared.replace(copy, &self.path)
+        shared.replace(copy, unsynced, &self.path)
     }
 }
 
 fn give_up(shared: &Shared, error: &Error) {
     tracing::warn!(%error, "room in the database file could not be given back");
-    let _ = fs::remove_file(shared.folder.dir.join(COPY));
+    // The next copy replaces it.
+    let _ = shared.folder.files.remove(&shared.folder.dir.join(COPY));
+}
+
+/// Makes a copy on a thread of its own, whose panic is an error like any other.
+fn copy_safely(shared: &Shared) -> Result<Copied, Error> {
+    catch_unwind(AssertUnwindSafe(|| copy_closely(shared))).unwrap_or_else(|panic| {
+        let why = panic_text(&*panic).unwrap_or("of an unknown kind");
+        let error = Error::Unavailable(format!("the thread that copies the database panicked: {why}"));
+        shared.troubles.set(Part::Copy, error.clone());
+        Err(error)
+    })
 }
 
 impl Writer {
-    /// Starts to copy the database if its file takes much more room than what it holds.
+    /// Starts to copy the database if its file takes much more room than what it holds, and there is room for both.
     pub(crate) fn start_copy_if_wasteful(&mut self) {
         let stored = self.shared.index().stored;
         if !self.checkpoints.is_idle() || room::on_disk(&self.shared) < WASTE * stored + WASTE_BYTES {
             return;
         }
+        let Folder { dir, files, .. } = &self.shared.folder;
+        if let Err(error) = room::check_copy(&**files, dir, stored) {
+            // Told once, until there is room again.
+            if !std::mem::replace(&mut self.cramped, true) {
+                tracing::warn!(%error, "room in the database file cannot be given back for want of room for a copy");
+            }
+            return;
+        }
+        self.cramped = false;
         let shared = self.shared.clone();
         let copier = std::thread::Builder::new().name("storage-copy".into()).spawn(move || {
             // A store that has stopped takes no copy.
-            let _ = shared.queue.push_now(Request::Adopt(copy_closely(&shared)));
+            let _ = shared.queue.push_now(Request::Adopt(copy_safely(&shared)));
         });
         match copier {
             Ok(_) => self.checkpoints.copy_begins(),

@@ -1,57 +1,68 @@
-//! The file under redb, and how its failures are told.
+//! The database file under redb, and how its failures are told.
 
 use std::{
-    fs::{File, OpenOptions},
+    any::Any,
     io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use redb::{Database, StorageBackend};
 
+use super::files::FileSystem;
 use crate::Error;
 
-/// Opens the file under a database; tests put one that fails in its place.
-pub type OpenBackend = dyn Fn(&Path) -> io::Result<Box<dyn StorageBackend>> + Send + Sync;
+/// What was written to a database's file since its last sync.
+///
+/// After a sync that failed the operating system takes what it could not write for written: reads show it, and no later sync
+/// brings it to the disk. So it is written once more before the file is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Unsynced(Mutex<Vec<Range<u64>>>);
 
-/// A plain file. The folder's lock keeps other processes out, so it needs none of its own.
-#[derive(Debug)]
-pub struct Disk(File);
+impl Unsynced {
+    fn ranges(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-impl Disk {
-    /// Opens or creates the file, readable by its owner alone.
-    pub fn open(path: &Path) -> io::Result<Disk> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map(Disk)
+    fn note(&self, range: Range<u64>) {
+        self.ranges().push(range);
+    }
+
+    /// Takes over what was written to a file that may be this one.
+    pub(crate) fn add(&self, other: &Unsynced) {
+        let more = std::mem::take(&mut *other.ranges());
+        self.ranges().extend(more);
+    }
+
+    /// Brings to the disk what reads of the file show.
+    fn mend(&self, file: &dyn StorageBackend) -> io::Result<()> {
+        let ranges = self.ranges().clone();
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let len = file.len()?;
+        for range in ranges {
+            for start in range.clone().step_by(MEND) {
+                let mut content = vec![0; (range.end.min(len).saturating_sub(start) as usize).min(MEND)];
+                file.read(start.min(len), &mut content)?;
+                file.write(start.min(len), &content)?;
+            }
+        }
+        file.sync_data()?;
+        self.ranges().clear();
+        Ok(())
     }
 }
 
-impl StorageBackend for Disk {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(out, offset)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(data, offset)
-    }
-}
+/// Bytes mended at once.
+const MEND: usize = 1 << 20;
 
 #[derive(Debug)]
-struct Boxed(Box<dyn StorageBackend>);
+struct Tracked(Box<dyn StorageBackend>, Arc<Unsynced>);
 
-impl StorageBackend for Boxed {
+impl StorageBackend for Tracked {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }
@@ -65,10 +76,17 @@ impl StorageBackend for Boxed {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        // What is written meanwhile may or may not be synced.
+        let before = self.1.ranges().len();
+        self.0.sync_data()?;
+        let mut ranges = self.1.ranges();
+        let synced = before.min(ranges.len());
+        ranges.drain(..synced);
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.1.note(offset..offset + data.len() as u64);
         self.0.write(offset, data)
     }
 
@@ -77,9 +95,34 @@ impl StorageBackend for Boxed {
     }
 }
 
-/// Opens a database file, or makes one if it is not there or empty.
-pub(crate) fn open_database(path: &Path, backend: &OpenBackend, cache: usize) -> Result<Database, Error> {
-    let backend = Boxed(backend(path).map_err(|error| io_failed(&error, &format!("cannot open {}", path.display())))?);
+/// Opens a database file that is there, once what was written to it and not synced is on the disk.
+pub(crate) fn open_database(
+    files: &dyn FileSystem,
+    path: &Path,
+    cache: usize,
+    unsynced: &Arc<Unsynced>,
+) -> Result<Database, Error> {
+    let open = || {
+        let file = files.open(path)?;
+        unsynced.mend(&*file)?;
+        Ok(file)
+    };
+    start_engine(path, cache, unsynced, open)
+}
+
+/// Makes an empty database in a new file.
+pub(crate) fn make_database(files: &dyn FileSystem, path: &Path, cache: usize) -> Result<Database, Error> {
+    start_engine(path, cache, &Arc::default(), || files.create(path))
+}
+
+fn start_engine(
+    path: &Path,
+    cache: usize,
+    unsynced: &Arc<Unsynced>,
+    open: impl FnOnce() -> io::Result<Box<dyn StorageBackend>>,
+) -> Result<Database, Error> {
+    let file = open().map_err(|error| io_failed(&error, &format!("cannot open {}", path.display())))?;
+    let backend = Tracked(file, unsynced.clone());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // The engine trusts a file that was closed well, and may panic on one that was altered since.
     sound(&name, || redb::Builder::new().set_cache_size(cache).create_with_backend(backend).map_err(failed)).map_err(
@@ -90,12 +133,28 @@ pub(crate) fn open_database(path: &Path, backend: &OpenBackend, cache: usize) ->
     )
 }
 
+/// Closes a database. What the engine cannot write then it does not need: a panic here is no other failure than the one
+/// for which the database is given up, or is told when the file is opened next.
+pub(crate) fn close(database: Option<Database>) {
+    let closed = sound("store.redb", || {
+        drop(database);
+        Ok(())
+    });
+    if let Err(error) = closed {
+        tracing::error!(%error, "the database could not be closed");
+    }
+}
+
 /// Runs an action on stored data; a panic of the engine in it means that `what` is damaged.
 pub(crate) fn sound<T>(what: &str, act: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Error::Corrupt(format!("{what}: {}", text.unwrap_or("the engine could not read it"))))
+        Err(Error::Corrupt(format!("{what}: {}", panic_text(&*panic).unwrap_or("the engine could not read it"))))
     })
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
+    panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
 /// Tells the engine's failure.

@@ -1,17 +1,20 @@
 //! The data folder: its lock, its format, and what is read from it at start.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::DirBuilderExt,
+    fs::{File, OpenOptions, TryLockError},
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use super::{
-    disk::{OpenBackend, failed, io_failed, open_database, sound},
+    disk::{Unsynced, failed, io_failed, make_database, open_database, sound},
+    files::{self, FileSystem},
     format::{
         LOG, Record, STATE, STATE_APPLIED, STATE_FLOOR, STATE_FORMAT, STATE_JOURNAL, STATE_OLDEST, VALUES, VERSION,
     },
@@ -31,9 +34,13 @@ const FORMAT_HEAD: &str = "kube-apiserver store, format ";
 const FIRST: Revision = 1;
 
 /// A data folder that this process has for itself.
-#[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) dir: PathBuf,
+    pub(crate) files: Arc<dyn FileSystem>,
+    /// Which file has the database's name may be lost with the power: see [`Self::sync`].
+    unsynced: AtomicBool,
+    /// What was written to the database and may not be on the disk.
+    unsynced_database: Mutex<Arc<Unsynced>>,
     /// Held as long as the folder is in use.
     lock: Mutex<Option<File>>,
 }
@@ -67,17 +74,19 @@ pub(crate) struct Opened {
 
 impl Folder {
     /// Takes the folder, making it if it is not there. Fails with [`Error::Locked`] or [`Error::NewerFormat`].
-    pub(crate) fn take(dir: &Path) -> Result<Folder, Error> {
+    pub(crate) fn take(dir: &Path, files: Arc<dyn FileSystem>) -> Result<Folder, Error> {
         let tell = |error: io::Error| io_failed(&error, &dir.display().to_string());
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(tell)?;
+        files::make_dirs(&*files, dir)?;
         let mut lock = OpenOptions::new();
         let lock = lock.read(true).write(true).create(true).truncate(false).open(dir.join(LOCK)).map_err(tell)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(Error::Locked(dir.display().to_string())),
-            Err(fs::TryLockError::Error(error)) => return Err(tell(error)),
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked(dir.display().to_string())),
+            Err(TryLockError::Error(error)) => return Err(tell(error)),
         }
-        Ok(Folder { dir: dir.into(), lock: Mutex::new(Some(lock)) })
+        // An earlier run may have ended between a rename and its sync.
+        let (unsynced, lock) = (AtomicBool::new(true), Mutex::new(Some(lock)));
+        Ok(Folder { dir: dir.into(), files, unsynced, unsynced_database: Mutex::default(), lock })
     }
 
     /// Lets others have the folder.
@@ -87,27 +96,29 @@ impl Folder {
 
     /// Opens the folder's files; makes them in a new folder only, so that a lost file is not taken for an empty store.
     /// What an older version made gets a journal.
-    pub(crate) fn open(&self, backend: &OpenBackend, cache: usize) -> Result<Opened, Error> {
+    pub(crate) fn open(&self, cache: usize) -> Result<Opened, Error> {
         let path = self.dir.join(DATABASE);
         let format = self.read_format()?;
-        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        let _ = fs::remove_file(self.dir.join(COPY));
-        if size == 0 {
+        let size = self.size(DATABASE)?;
+        // A copy is made anew before it is used.
+        let _ = self.files.remove(&self.dir.join(COPY));
+        if size.unwrap_or(0) == 0 {
             if format.is_some() {
-                let what = if path.exists() { "empty" } else { "missing" };
+                let what = if size.is_some() { "empty" } else { "missing" };
                 return Err(Error::Corrupt(format!("{} is {what}, though the folder has been in use", path.display())));
             }
             let new = self.dir.join(COPY);
-            drop(create_database(&new, backend, cache)?);
+            create_database(&*self.files, &new, cache)?.close().map_err(failed)?;
             self.put_in_place(&new)?;
+            self.sync()?;
         }
-        let database = open_database(&path, backend, cache)?;
+        let database = open_database(&*self.files, &path, cache, &self.unsynced_database())?;
         let loaded = load(&database)?;
         let number = match loaded.state.journal {
             Some(number) => number,
-            None => self.add_journal(&database, backend, loaded.index.revision)?,
+            None => self.add_journal(&database, loaded.index.revision)?,
         };
-        let journal = Files::open(&self.dir, backend, number)?;
+        let journal = Files::open(&self.dir, &*self.files, number)?;
         if format != Some(VERSION) {
             self.write_format()?;
         }
@@ -115,8 +126,8 @@ impl Folder {
     }
 
     /// Makes a journal for a database that has none; returns its number.
-    fn add_journal(&self, database: &Database, backend: &OpenBackend, revision: Revision) -> Result<u64, Error> {
-        journal::make(&self.dir, backend)?;
+    fn add_journal(&self, database: &Database, revision: Revision) -> Result<u64, Error> {
+        journal::make(&self.dir, &*self.files)?;
         let mut number = [0; 8];
         aws_lc_rs::rand::fill(&mut number).map_err(|_| Error::Unavailable("no random numbers".into()))?;
         let number = u64::from_le_bytes(number);
@@ -133,21 +144,45 @@ impl Folder {
         Ok(number)
     }
 
-    /// Puts a finished database file in the place of the current one.
+    /// Puts a finished database file in the place of the current one. It is the database then, but a loss of power brings
+    /// the one before back until [`Self::sync`] has succeeded. After an error either of them may have the name.
     pub(crate) fn put_in_place(&self, new: &Path) -> Result<(), Error> {
-        let tell = |error: io::Error| io_failed(&error, &new.display().to_string());
-        fs::rename(new, self.dir.join(DATABASE)).map_err(tell)?;
-        sync_folder(&self.dir).map_err(tell)
+        self.unsynced.store(true, Ordering::Release);
+        let renamed = self.files.rename(new, &self.dir.join(DATABASE));
+        renamed.map_err(|error| io_failed(&error, &new.display().to_string()))
+    }
+
+    /// What was written to the database and may not be on the disk.
+    pub(crate) fn unsynced_database(&self) -> Arc<Unsynced> {
+        self.unsynced_database.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another file is the database.
+    pub(crate) fn set_unsynced_database(&self, unsynced: Arc<Unsynced>) {
+        *self.unsynced_database.lock().unwrap_or_else(PoisonError::into_inner) = unsynced;
+    }
+
+    /// Makes sure that a loss of power changes nothing about which file is the database. Nothing may be dropped that only
+    /// this one has before that.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        if self.unsynced.load(Ordering::Acquire) {
+            let synced = self.files.sync_dir(&self.dir);
+            synced.map_err(|error| io_failed(&error, &format!("cannot sync {}", self.dir.display())))?;
+            self.unsynced.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>, Error> {
+        let path = self.dir.join(name);
+        self.files.len(&path).map_err(|error| io_failed(&error, &path.display().to_string()))
     }
 
     /// The folder's format; `None` if it has not been in use. Refuses formats that are newer than this version.
     fn read_format(&self) -> Result<Option<u32>, Error> {
         let path = self.dir.join(FORMAT);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_failed(&error, &path.display().to_string())),
-        };
+        let read = files::read(&*self.files, &path).map_err(|error| io_failed(&error, &path.display().to_string()))?;
+        let Some(text) = read else { return Ok(None) };
         let version = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().strip_prefix(FORMAT_HEAD));
         match version.and_then(|version| version.parse::<u32>().ok()) {
             Some(version) => check_version(version.into()).map(|()| Some(version)),
@@ -156,26 +191,15 @@ impl Folder {
     }
 
     fn write_format(&self) -> Result<(), Error> {
-        let (path, new) = (self.dir.join(FORMAT), self.dir.join("FORMAT.new"));
-        let write = || {
-            let mut file = File::create(&new)?;
-            writeln!(file, "{FORMAT_HEAD}{VERSION}")?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            sync_folder(&self.dir)
-        };
-        write().map_err(|error| io_failed(&error, &path.display().to_string()))
+        let path = self.dir.join(FORMAT);
+        let written = files::replace(&*self.files, &path, format!("{FORMAT_HEAD}{VERSION}\n").as_bytes());
+        written.map_err(|error| io_failed(&error, &path.display().to_string()))
     }
 }
 
-/// Makes a rename in a folder durable.
-pub(crate) fn sync_folder(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
 /// Makes an empty store in a new file.
-pub(crate) fn create_database(path: &Path, backend: &OpenBackend, cache: usize) -> Result<Database, Error> {
-    let database = open_database(path, backend, cache)?;
+pub(crate) fn create_database(files: &dyn FileSystem, path: &Path, cache: usize) -> Result<Database, Error> {
+    let database = make_database(files, path, cache)?;
     let mut write = database.begin_write().map_err(failed)?;
     write.set_quick_repair(true);
     {

@@ -124,6 +124,11 @@ impl Index {
         (found, remaining)
     }
 
+    /// All keys as they are now.
+    pub(crate) fn all(&self) -> Vec<Found> {
+        self.range("", "", 0, self.revision).0
+    }
+
     /// How many keys with `prefix` there are.
     pub(crate) fn count(&self, prefix: &str) -> usize {
         self.keys
@@ -162,9 +167,16 @@ impl Index {
                     // All that this compaction drops of the key at once: a hot key has many.
                     let keep = versions.older.partition_point(|version| version.revision <= garbage.revision);
                     versions.older.drain(..keep);
+                    let (kept, room) = (versions.older.len(), versions.older.capacity());
+                    if is_roomy(kept, room) {
+                        versions.older.shrink_to(2 * kept);
+                    }
                 }
             }
             dropped.push(garbage.revision);
+        }
+        if is_roomy(self.garbage.len(), self.garbage.capacity()) {
+            self.garbage.shrink_to(2 * self.garbage.len());
         }
         dropped
     }
@@ -188,6 +200,9 @@ impl Index {
                 expired.push(found);
             }
         }
+        if is_roomy(self.deadlines.len(), self.deadlines.capacity()) {
+            self.deadlines.shrink_to(2 * self.deadlines.len());
+        }
         expired
     }
 
@@ -195,6 +210,11 @@ impl Index {
     pub(crate) fn put_back(&mut self, expired: Vec<Found>, at: u64) {
         self.deadlines.extend(expired.into_iter().map(|found| Reverse((at, found.revision, found.key))));
     }
+}
+
+/// Whether so much more room than is used should be given back: what a storm of writes took is not kept for ever.
+fn is_roomy(used: usize, room: usize) -> bool {
+    room > 64 && room / 4 > used
 }
 
 impl Versions {
@@ -250,6 +270,21 @@ mod tests {
         assert_eq!(index.key("a"), None);
         assert_eq!(index.count(""), 1);
         assert!(!index.has_garbage());
+    }
+
+    #[test]
+    fn what_a_storm_of_writes_took_is_given_back() {
+        let mut index = Index::new(1, 1);
+        for _ in 0..10_000 {
+            apply(&mut index, "a", false, Some(10));
+        }
+        index.oldest = index.revision;
+        while !index.drop_garbage(256, u64::MAX).is_empty() {}
+        while index.next_deadline().is_some() {
+            index.take_expired(20, 128);
+        }
+        let rooms = [index.garbage.capacity(), index.keys["a"].older.capacity(), index.deadlines.capacity()];
+        assert!(rooms.iter().all(|room| *room <= 64), "{rooms:?}");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use redb::StorageBackend;
 
 use super::{
-    disk::{OpenBackend, io_failed},
-    folder::sync_folder,
+    disk::io_failed,
+    files::FileSystem,
     frame::{self, BLOCK, Frame, Head},
     pending::Entry,
 };
@@ -49,12 +49,11 @@ struct Segment {
 }
 
 /// Makes the files anew, with nothing in them.
-pub(crate) fn make(dir: &Path, open: &OpenBackend) -> Result<(), Error> {
+pub(crate) fn make(dir: &Path, files: &dyn FileSystem) -> Result<(), Error> {
     for name in SEGMENTS {
         let path = dir.join(name);
         let fill = || {
-            let file = open(&path)?;
-            file.set_len(0)?;
+            let file = files.create(&path)?;
             for at in (0..SEGMENT).step_by(1 << 18) {
                 file.write(at as u64, &[0; 1 << 18])?;
             }
@@ -62,7 +61,7 @@ pub(crate) fn make(dir: &Path, open: &OpenBackend) -> Result<(), Error> {
         };
         fill().map_err(|error| io_failed(&error, &path.display().to_string()))?;
     }
-    sync_folder(dir).map_err(|error| io_failed(&error, &dir.display().to_string()))
+    files.sync_dir(dir).map_err(|error| io_failed(&error, &dir.display().to_string()))
 }
 
 /// A journal's files as they are found.
@@ -74,15 +73,15 @@ pub(crate) struct Files {
 
 impl Files {
     /// Opens and reads the files. Fails with [`Error::Corrupt`] if one is missing or was cut.
-    pub(crate) fn open(dir: &Path, open: &OpenBackend, store: u64) -> Result<Files, Error> {
+    pub(crate) fn open(dir: &Path, files: &dyn FileSystem, store: u64) -> Result<Files, Error> {
         let read = |name: &str| {
             let path = dir.join(name);
             let tell = |error: io::Error| io_failed(&error, &path.display().to_string());
             let refuse = |what| Error::Corrupt(format!("{} {what}, though the store has a journal", path.display()));
-            if !path.exists() {
-                return Err(refuse("is missing"));
-            }
-            let file = open(&path).map_err(tell)?;
+            let file = match files.open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse("is missing")),
+                opened => opened.map_err(tell)?,
+            };
             if file.len().map_err(tell)? != SEGMENT as u64 {
                 return Err(refuse("has another size"));
             }

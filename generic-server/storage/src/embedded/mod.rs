@@ -9,6 +9,7 @@ mod checkpoint;
 mod clock;
 mod copy;
 mod disk;
+mod files;
 mod folder;
 mod format;
 mod frame;
@@ -21,13 +22,14 @@ mod recover;
 mod replay;
 mod restore;
 mod room;
+mod trouble;
 mod writer;
 
 use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
@@ -36,22 +38,23 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use redb::{Database, ReadTransaction, ReadableDatabase};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::{
     batch::{Change, Write},
     checkpoint::Checkpoints,
     clock::Clock,
-    disk::{failed, open_database},
+    disk::{Unsynced, close, failed, open_database},
     folder::{DATABASE, Folder, Opened, read_state},
     index::Index,
     pending::Pending,
     queue::Queue,
+    trouble::{Part, Troubles},
     writer::{Request, Writer},
 };
 pub use self::{
     copy::restore,
-    disk::{Disk, OpenBackend},
+    files::{FileSystem, LocalFiles},
     restore::{Restored, restore_into},
 };
 use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
@@ -72,8 +75,8 @@ pub struct Options {
     pub copy_check: Duration,
     /// The wall clock's reading at start; `None`: now. (Tests set clocks that jump.)
     pub wall_clock: Option<SystemTime>,
-    /// Opens the database file. (Tests put disks that fail.)
-    pub backend: Arc<OpenBackend>,
+    /// What the store's files are on. (Tests put disks that fail.)
+    pub files: Arc<dyn FileSystem>,
 }
 
 impl Default for Options {
@@ -85,7 +88,7 @@ impl Default for Options {
             cache: 4 << 20,
             copy_check: Duration::from_secs(30),
             wall_clock: None,
-            backend: Arc::new(|path: &Path| Ok(Box::new(Disk::open(path)?))),
+            files: Arc::new(LocalFiles),
         }
     }
 }
@@ -120,8 +123,10 @@ struct Shared {
     /// All sinks have been fed up to this revision.
     delivered: AtomicU64,
     clock: Clock,
-    /// Why writes fail at present.
-    trouble: Mutex<Option<Error>>,
+    /// What is wrong at present.
+    troubles: Troubles,
+    /// Why the store has ended by itself.
+    ended: watch::Sender<Option<Error>>,
 }
 
 impl Embedded {
@@ -130,8 +135,8 @@ impl Embedded {
     /// Fails with [`Error::Locked`], [`Error::NewerFormat`], [`Error::Corrupt`] (naming the table), [`Error::NoSpace`] or
     /// [`Error::Unavailable`].
     pub fn open(dir: &Path, options: Options) -> Result<Arc<Embedded>, Error> {
-        let folder = Folder::take(dir)?;
-        let Opened { database, mut loaded, journal } = folder.open(&*options.backend, options.cache)?;
+        let folder = Folder::take(dir, options.files.clone())?;
+        let Opened { database, mut loaded, journal } = folder.open(options.cache)?;
         let applied = loaded.state.applied;
         let found = recover::recover(journal.store(), journal.contents(), applied)?;
         let (mut pending, known) = (Pending::default(), loaded.index.revision);
@@ -150,7 +155,8 @@ impl Embedded {
             applied: AtomicU64::new(applied),
             engine: RwLock::new(Some(database)),
             queue: Queue::new(),
-            trouble: Mutex::new(None),
+            troubles: Troubles::default(),
+            ended: watch::Sender::new(None),
             options,
             folder,
         });
@@ -251,13 +257,9 @@ impl Shared {
         self.delivered.store(revision, Ordering::Release);
     }
 
+    /// Why it cannot be read or written at present.
     fn trouble(&self) -> Error {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.clone().unwrap_or(Error::Closed)
-    }
-
-    fn set_trouble(&self, error: Option<Error>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        self.troubles.worst().map_or(Error::Closed, |(_, error)| error)
     }
 
     fn database_path(&self) -> PathBuf {
@@ -266,9 +268,13 @@ impl Shared {
 
     /// Opens the engine anew. Reads wait meanwhile.
     fn reopen(&self) -> Result<(), Error> {
-        let mut engine = self.engine_mut();
-        drop(engine.take());
-        let opened = open_database(&self.database_path(), &*self.options.backend, self.options.cache);
+        self.reopen_into(&mut self.engine_mut())
+    }
+
+    fn reopen_into(&self, engine: &mut Option<Database>) -> Result<(), Error> {
+        close(engine.take());
+        let (folder, cache) = (&self.folder, self.options.cache);
+        let opened = open_database(&*folder.files, &self.database_path(), cache, &folder.unsynced_database());
         let judged = opened.and_then(|database| {
             let applied = read_state(&database.begin_read().map_err(failed)?)?.applied;
             match applied >= self.applied() {
@@ -283,24 +289,36 @@ impl Shared {
             }
             Err(error) => {
                 tracing::error!(%error, "the store cannot be opened");
-                self.set_trouble(Some(error.clone()));
+                self.troubles.set(Part::Database, error.clone());
                 Err(error)
             }
         }
     }
 
-    /// Goes on in another database, whose file takes the current one's place.
-    fn replace(&self, database: Database, path: &Path) -> Result<(), Error> {
+    /// Goes on in a copy of the database, whose file takes the current one's place: until [`Folder::sync`] has succeeded not
+    /// for good. After an error it goes on in the file that has the name, whichever that is: both have all up to the last
+    /// checkpoint.
+    fn replace(&self, copy: Database, unsynced: Arc<Unsynced>, path: &Path) -> Result<(), Error> {
         let mut engine = self.engine_mut();
-        self.folder.put_in_place(path)?;
-        *engine = Some(database);
-        Ok(())
+        match self.folder.put_in_place(path) {
+            Ok(()) => {
+                close(engine.replace(copy));
+                self.folder.set_unsynced_database(unsynced);
+                Ok(())
+            }
+            Err(error) => {
+                close(Some(copy));
+                self.folder.unsynced_database().add(&unsynced);
+                self.reopen_into(&mut engine)?;
+                Err(error)
+            }
+        }
     }
 
     /// Closes the engine and lets others have the folder.
     fn release(&self) {
-        self.set_trouble(Some(Error::Closed));
-        drop(self.engine_mut().take());
+        self.troubles.set_first(Part::Store, Error::Closed);
+        close(self.engine_mut().take());
         self.folder.release();
     }
 }
@@ -380,13 +398,18 @@ impl Store for Embedded {
     }
 
     async fn health(&self) -> Result<(), Error> {
-        let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match trouble {
+        match self.shared.troubles.worst() {
             None => Ok(()),
             // Room may have come back, though nobody has written since.
-            Some(Error::NoSpace(_)) => room::check(&self.shared, limits::MAX_VALUE as u64),
-            Some(error) => Err(error),
+            Some((Part::Room, _)) => room::check(&self.shared, limits::MAX_VALUE as u64),
+            Some((_, error)) => Err(error),
         }
+    }
+
+    async fn failed(&self) -> Error {
+        let mut ended = self.shared.ended.subscribe();
+        let ended = ended.wait_for(Option::is_some).await.map(|error| error.clone());
+        ended.ok().flatten().unwrap_or(Error::Closed)
     }
 
     async fn size(&self) -> Result<u64, Error> {

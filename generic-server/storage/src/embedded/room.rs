@@ -1,12 +1,14 @@
 //! Room on the disk: told before a write fails for want of it, so that the engine rarely sees a full disk.
 
-use std::{fs, os::unix::fs::MetadataExt};
+use std::path::Path;
 
-use super::Shared;
+use super::{Shared, files::FileSystem};
 use crate::Error;
 
 /// What a commit needs beside its values: pages on the paths to them, and the engine's own records.
 const COMMIT: u64 = 1 << 20;
+/// What a copy leaves for writes.
+const RESERVE: u64 = 8 << 20;
 /// How much disk a byte of a value may take while it is written.
 const FACTOR: u64 = 3;
 
@@ -15,8 +17,7 @@ const FACTOR: u64 = 3;
 pub(crate) fn check(shared: &Shared, bytes: u64) -> Result<(), Error> {
     let needed = COMMIT + FACTOR * (bytes + shared.pending().bytes());
     // A file system that cannot tell its free room is taken to have some: the write itself shows.
-    let Ok(stat) = rustix::fs::statvfs(&shared.folder.dir) else { return Ok(()) };
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let Ok(free) = shared.folder.files.free(&shared.folder.dir) else { return Ok(()) };
     if free >= needed {
         return Ok(());
     }
@@ -29,5 +30,18 @@ pub(crate) fn check(shared: &Shared, bytes: u64) -> Result<(), Error> {
 
 /// Bytes that the database file takes on the disk.
 pub(crate) fn on_disk(shared: &Shared) -> u64 {
-    fs::metadata(shared.database_path()).map_or(0, |metadata| metadata.blocks() * 512)
+    shared.folder.files.used(&shared.database_path()).unwrap_or(0)
+}
+
+/// Refuses with [`Error::NoSpace`] when so many more bytes of records and values in a new file would leave hardly any room
+/// for writes.
+pub(crate) fn check_copy(files: &dyn FileSystem, dir: &Path, bytes: u64) -> Result<(), Error> {
+    // Pages are not full, and the engine grows a file in large steps.
+    let needed = RESERVE + bytes.saturating_mul(2);
+    match files.free(dir) {
+        Ok(free) if free < needed => {
+            Err(Error::NoSpace(format!("{} has {free} bytes left, a copy needs {needed}", dir.display())))
+        }
+        _ => Ok(()),
+    }
 }

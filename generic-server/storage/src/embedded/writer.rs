@@ -17,7 +17,9 @@ use super::{
     journal::Journal,
     queue::Weigh,
     read::{Past, Values, changes},
+    restore::{Content, Restored},
     room,
+    trouble::Part,
 };
 use crate::{
     Error, Revision,
@@ -36,6 +38,8 @@ const SET_ASIDE: Revision = 1_000_000;
 /// The longest that the first of a batch waits for the others; and which part of the time that writing takes.
 const GATHER: Duration = Duration::from_micros(300);
 const GATHER_PART: u32 = 8;
+/// How often the clock of expiry is looked at: sleeping threads do not count the time that the machine sleeps.
+const CLOCK_CHECK: Duration = Duration::from_secs(10);
 /// How long to leave a failed disk alone.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,6 +53,8 @@ pub(crate) enum Request {
     Progress,
     /// To forget what is older.
     Compact { revision: Revision, answer: oneshot::Sender<Result<(), Error>> },
+    /// To bring everything to a snapshot's content.
+    Restore { content: Box<Content>, answer: oneshot::Sender<Result<Restored, Error>> },
     /// To go on in a copy of the database.
     Adopt(Result<Copied, Error>),
     /// To look at what the checkpoint thread has done.
@@ -84,6 +90,10 @@ pub(crate) struct Writer {
     renew: bool,
     /// The disk failed: leave it alone until then.
     retry_at: Option<Instant>,
+    /// There is no room to give room back with, as was told.
+    pub(crate) cramped: bool,
+    /// Why it cannot go on.
+    pub(crate) fatal: Option<Error>,
     /// How many writes are worth waiting for, and how long: callers that were answered together come back almost together.
     gather: (usize, Duration),
     stopped: Vec<oneshot::Sender<()>>,
@@ -106,6 +116,8 @@ impl Writer {
             check_size_at: Some(Instant::now() + check),
             renew: false,
             retry_at: None,
+            cramped: false,
+            fatal: None,
             gather: (1, Duration::ZERO),
             stopped: Vec::new(),
             stopping: false,
@@ -114,10 +126,12 @@ impl Writer {
 
     /// Brings what the journal held at start into the database. A disk that is full at present keeps nobody from reading.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
-        match self.settle_all() {
+        match self.shared.folder.sync().and_then(|()| self.settle_all()) {
             Err(error @ (Error::NoSpace(_) | Error::Unavailable(_))) => {
                 tracing::error!(%error, "nothing can be written until the database has what the journal holds");
+                self.shared.troubles.set(Part::Journal, error);
                 self.renew = true;
+                self.retry_at = Some(Instant::now());
                 Ok(())
             }
             outcome => outcome,
@@ -131,6 +145,11 @@ impl Writer {
             self.shared.queue.wait(self.patience(), self.gather);
             self.shared.queue.take(&mut requests, MOST_WRITES, MOST_BYTES);
             self.turn(&mut requests);
+            self.fatal = self.fatal.take().or_else(|| self.checkpoints.fatal());
+            if self.fatal.is_some() {
+                // The next start reads the journal, which has all that was answered.
+                return;
+            }
         }
         self.finish(requests);
     }
@@ -142,7 +161,7 @@ impl Writer {
         let checkpoint = self.checkpoints.next(index.has_garbage());
         let timers = [self.compact_at, self.sync_at, self.check_size_at, self.retry_at, checkpoint];
         let timers = timers.into_iter().flatten().map(|at| at.saturating_duration_since(now));
-        let mut expiry = index.next_deadline().map(|deadline| self.shared.clock.until(deadline));
+        let mut expiry = index.next_deadline().map(|deadline| self.shared.clock.until(deadline).min(CLOCK_CHECK));
         if let Some(retry_at) = self.retry_at {
             expiry = expiry.map(|wait| wait.max(retry_at.saturating_duration_since(now)));
         }
@@ -176,6 +195,10 @@ impl Writer {
                 let _ = answer.send(result);
             }
             Request::Progress => self.watchers.progress(self.shared.delivered()),
+            Request::Restore { content, answer } => {
+                let result = self.restore(&content);
+                let _ = answer.send(result);
+            }
             Request::Adopt(copied) => self.adopt(copied),
             // Every turn looks.
             Request::Checked => {}
@@ -282,12 +305,12 @@ impl Writer {
         self.renew = true;
         self.sync_at = None;
         self.retry_at = Some(Instant::now() + PAUSE);
-        self.shared.set_trouble(Some(error.clone()));
+        self.shared.troubles.set(Part::Journal, error.clone());
         error
     }
 
     /// Whether writes can be taken. After a failure of the journal: goes on in another part of it, but not too often.
-    fn usable(&mut self) -> Result<(), Error> {
+    pub(crate) fn usable(&mut self) -> Result<(), Error> {
         let now = Instant::now();
         if self.retry_at.is_none() && self.shared.engine().is_none() {
             // A checkpoint opens it again.
@@ -299,12 +322,13 @@ impl Writer {
         self.retry_at = None;
         if self.renew {
             self.renew_journal().inspect_err(|_| self.retry_at = Some(now + PAUSE))?;
-            self.shared.set_trouble(None);
+            self.shared.troubles.clear(Part::Journal);
         }
         Ok(())
     }
 
     fn renew_journal(&mut self) -> Result<(), Error> {
+        self.shared.folder.sync()?;
         self.settle_all()?;
         let revision = self.shared.index().revision;
         self.journal.renew(revision, self.floor).map_err(|error| self.journal_failed(error))?;
@@ -320,17 +344,23 @@ impl Writer {
         let Err(error) = room::check(&self.shared, bytes as u64) else { return };
         let (puts, others) = std::mem::take(writes).into_iter().partition::<Vec<_>, _>(|write| put_size(write) > 0);
         *writes = others;
-        self.shared.set_trouble(Some(error.clone()));
+        self.shared.troubles.set(Part::Room, error.clone());
         answer_all(puts.into_iter().map(|write| write.answer), &error);
     }
 
-    /// After writing: memory follows, then the sinks are fed.
+    /// After writing to the journal: memory follows.
     fn logged(&mut self, batch: &Batch) {
         let mut pending = self.shared.pending_mut();
         for planned in &batch.planned {
             pending.insert(planned.revision, planned.entry.clone());
         }
         drop(pending);
+        self.checkpoints.expect();
+        self.publish(batch);
+    }
+
+    /// What was written is seen by reads, then the sinks are fed.
+    pub(crate) fn publish(&mut self, batch: &Batch) {
         let events = batch.events(&mut Past::new(&self.shared));
         let mut index = self.shared.index_mut();
         for planned in &batch.planned {
@@ -338,10 +368,7 @@ impl Writer {
         }
         let revision = index.revision;
         drop(index);
-        self.checkpoints.expect();
-        if self.checkpoints.is_well() {
-            self.shared.set_trouble(None);
-        }
+        self.shared.troubles.clear(Part::Room);
         self.watchers.feed(&events);
         self.shared.deliver(revision);
     }
@@ -405,12 +432,24 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        let panicked = std::thread::panicking().then(|| Error::Unavailable("the writer panicked".into()));
+        let ended = self.fatal.take().or(panicked);
+        if let Some(error) = &ended {
+            tracing::error!(%error, "the store has ended");
+            self.shared.troubles.set(Part::Store, error.clone());
+        }
         // Nobody waits for a writer that is gone, even if a panic ended it.
         self.shared.queue.close();
-        self.shared.queue.take(&mut Vec::new(), usize::MAX, usize::MAX);
+        let mut requests = Vec::new();
+        self.shared.queue.take(&mut requests, usize::MAX, usize::MAX);
         self.watchers.close(&Error::Closed);
         self.checkpoints.end();
         self.shared.release();
+        drop(requests);
+        // Told last: whoever hears of it may open the folder.
+        if ended.is_some() {
+            self.shared.ended.send_replace(ended);
+        }
     }
 }
 

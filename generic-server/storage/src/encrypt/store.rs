@@ -144,6 +144,10 @@ impl Store for Encrypted {
         self.store.health().await
     }
 
+    async fn failed(&self) -> Error {
+        self.store.failed().await
+    }
+
     async fn size(&self) -> Result<u64, Error> {
         self.store.size().await
     }

@@ -117,3 +117,23 @@ async fn a_follower_starts_over_when_events_were_missed() {
     cache.stop();
     assert_eq!(learn(follower.next().await), "stopped");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_old_leaves_the_window_though_no_new_changes_come() {
+    let store = Memory::new();
+    let window = WindowLimits { min_changes: 2, max_age: Duration::from_millis(50), ..WindowLimits::default() };
+    let cache = cache_with(store.clone(), Options { window, ..options() }).await;
+    let scope = Scope::Namespace("a".into());
+    let mut watcher = cache.watch(Start::Now, WatchOptions { scope, ..all() }).await.unwrap();
+    let mut last = 0;
+    for n in 0..10 {
+        last = put(&*store, "a/x", &format!("l f {n}")).await;
+    }
+    until(|| cache.metrics().window_changes == 2).await;
+    assert_eq!(show(&cache.read(ReadAt::Any).await.unwrap()), "a/x=9");
+    // A watcher that has not read what is gone has fallen behind; one from what is left goes on.
+    assert_eq!(drain(&mut watcher), ["Lagged", "end"]);
+    let mut watcher = cache.watch(Start::After(last - 2), all()).await.unwrap();
+    assert_eq!(drain(&mut watcher), [format!("M a/x=8@{}", last - 1), format!("M a/x=9@{last}")]);
+    assert!(cache.watch(Start::After(last - 3), all()).await.is_err());
+}

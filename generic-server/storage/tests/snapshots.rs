@@ -1,0 +1,192 @@
+//! Snapshots of the embedded store, and stores brought back to them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod faulty;
+mod scratch;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use bytes::Bytes;
+use faulty::{Plan, faulty_beside};
+use storage::{
+    Error, Expect, Range, Store,
+    conformance::{Recorder, create},
+    embedded::{Embedded, Options, Restored, restore, restore_into},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn all(store: &Embedded) -> Result<BTreeMap<String, Bytes>, Error> {
+    let found = store.range(Range { prefix: "/".into(), ..Range::default() }).await?;
+    Ok(found.items.into_iter().map(|item| (item.key.to_string(), item.value)).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..1500 {
+        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
+    }
+    let (file, writer) = (folder.path().join("snapshot"), store.clone());
+    let writer = tokio::spawn(async move {
+        for n in 0..200 {
+            create(&*writer, &format!("/during/{n}"), "x").await;
+        }
+    });
+    let revision = store.snapshot(file.clone()).await.unwrap();
+    writer.await.unwrap();
+    let at = Range { prefix: "/".into(), at: Some(revision), ..Range::default() };
+    let expect = store.range(at).await.unwrap().items;
+    let restored = folder.path().join("restored");
+    assert_eq!(restore(&file, &restored).unwrap(), revision);
+    assert!(restore(&file, &restored).is_err(), "a store that is there is not overwritten");
+    assert!(restore(&file, &folder.path().join("data")).is_err(), "a folder in use");
+    let restored = Embedded::open(&restored, Options::default()).unwrap();
+    let found = restored.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap();
+    assert_eq!((found.items, found.revision), (expect, revision));
+    create(&*restored, "/new", "1").await;
+    restored.close().await;
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
+    let refused = restore(&file, &folder.path().join("bad"));
+    assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..1200 {
+        create(&*store, &format!("/k/{n:04}"), &n.to_string()).await;
+    }
+    let before = all(&store).await.unwrap();
+    let file = folder.path().join("snapshot");
+    let taken = store.snapshot(file.clone()).await.unwrap();
+    for n in 0..700 {
+        create(&*store, &format!("/later/{n:04}"), "x").await;
+    }
+    for n in 0..10 {
+        let key = format!("/k/{n:04}");
+        let current = store.get(&key).await.unwrap().0.unwrap().mod_revision;
+        if n < 4 {
+            store.delete(&key, current).await.unwrap();
+        } else {
+            store.put(&key, Bytes::from_static(b"changed"), Expect::Revision(current), None).await.unwrap();
+        }
+    }
+    let now = store.revision().await.unwrap();
+    let recorder = Recorder::new();
+    let _watch = store.watch("/", now, recorder.clone()).await.unwrap();
+    let restored = restore_into(&*store, file.clone()).await.unwrap();
+    assert_eq!(restored, Restored { written: 10, deleted: 700 });
+    assert_eq!(all(&store).await.unwrap(), before);
+    assert_eq!(recorder.seen().events.len(), 710, "watches see it");
+    assert!(store.revision().await.unwrap() == now + 710 && now > taken);
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(restore_into(&*store, file).await.is_err());
+    assert_eq!(all(&store).await.unwrap(), before, "a damaged snapshot changes nothing");
+    store.close().await;
+}
+
+/// Keys that live for an hour, a day and for ever, in a snapshot; then they are gone.
+async fn lifetimes(folder: &Path, start: SystemTime) -> PathBuf {
+    let options = Options { wall_clock: Some(start), ..Options::default() };
+    let store = Embedded::open(&folder.join("data"), options).unwrap();
+    let mut written = Vec::new();
+    for (key, ttl) in [("/hour", Some(HOUR)), ("/day", Some(24 * HOUR)), ("/ever", None)] {
+        written.push((key, store.put(key, Bytes::from_static(b"v"), Expect::Absent, ttl).await.unwrap()));
+    }
+    let file = folder.join("snapshot");
+    store.snapshot(file.clone()).await.unwrap();
+    for (key, revision) in written {
+        store.delete(key, revision).await.unwrap();
+    }
+    store.close().await;
+    file
+}
+
+async fn open_at(folder: &Path, wall_clock: SystemTime) -> Arc<Embedded> {
+    let options = Options { wall_clock: Some(wall_clock), ..Options::default() };
+    Embedded::open(&folder.join("data"), options).unwrap()
+}
+
+async fn keys(store: &Embedded) -> Vec<String> {
+    all(store).await.unwrap().into_keys().collect()
+}
+
+/// Waits until these keys are left.
+async fn left(store: &Embedded, expect: &[&str]) {
+    while keys(store).await != expect {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_come_back_with_what_is_left_of_their_ttl() {
+    let folder = scratch::folder();
+    let start = SystemTime::now();
+    let file = lifetimes(folder.path(), start).await;
+    // Half an hour later all are brought back.
+    let store = open_at(folder.path(), start + HOUR / 2).await;
+    assert_eq!(restore_into(&store, file.clone()).await.unwrap(), Restored { written: 3, deleted: 0 });
+    assert_eq!(keys(&store).await, ["/day", "/ever", "/hour"]);
+    assert_eq!(restore_into(&store, file).await.unwrap(), Restored::default(), "nothing differs");
+    store.close().await;
+    // An hour after they were written the first one expires; a day after, the second.
+    for (now, expect) in [(start + HOUR, vec!["/day", "/ever"]), (start + 24 * HOUR, vec!["/ever"])] {
+        let store = open_at(folder.path(), now + Duration::from_secs(1)).await;
+        left(&store, &expect).await;
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_have_expired_since_do_not_come_back() {
+    let folder = scratch::folder();
+    let start = SystemTime::now();
+    let file = lifetimes(folder.path(), start).await;
+    let store = open_at(folder.path(), start + 2 * HOUR).await;
+    // Another key of that name is not in the snapshot any more, so it goes; and a TTL is part of what comes back.
+    create(&*store, "/hour", "another").await;
+    create(&*store, "/day", "v").await;
+    assert_eq!(restore_into(&store, file).await.unwrap(), Restored { written: 2, deleted: 1 });
+    assert_eq!(keys(&store).await, ["/day", "/ever"]);
+    store.close().await;
+    let store = open_at(folder.path(), start + 25 * HOUR).await;
+    left(&store, &["/ever"]).await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_or_a_snapshot_for_which_there_is_no_room_changes_nothing() {
+    let folder = scratch::folder();
+    let plan = Arc::<Mutex<Plan>>::default();
+    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
+    let store = Embedded::open(&folder.path().join("data"), options).unwrap();
+    create(&*store, "/a", "1").await;
+    let file = folder.path().join("snapshot");
+    store.snapshot(file.clone()).await.unwrap();
+    create(&*store, "/b", "1").await;
+    let a = store.get("/a").await.unwrap().0.unwrap().mod_revision;
+    store.put("/a", Bytes::from_static(b"2"), Expect::Revision(a), None).await.unwrap();
+    let (before, revision) = (all(&store).await.unwrap(), store.revision().await.unwrap());
+    plan.lock().unwrap().free = Some(4096);
+    let refused = restore_into(&store, file.clone()).await;
+    assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
+    let refused = store.snapshot(folder.path().join("another")).await;
+    assert!(matches!(refused, Err(Error::NoSpace(_))), "{refused:?}");
+    assert_eq!(plan.lock().unwrap().count("create", "another.partial"), 0, "it is not even begun");
+    assert_eq!((all(&store).await.unwrap(), store.revision().await.unwrap()), (before, revision));
+    plan.lock().unwrap().free = None;
+    assert_eq!(restore_into(&store, file).await.unwrap(), Restored { written: 1, deleted: 1 });
+    store.close().await;
+}
