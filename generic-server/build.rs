@@ -95,7 +95,7 @@ fn read_type(text: &str, records: &mut Vec<String>) {
             let name = item.split(':').next().unwrap_or_default();
             let member = if is_type { Some("") } else { names.get(name).copied() };
             if let Some(member) = member {
-                records.push(format!("{definition}{UNIT}{member}{UNIT}{}{RECORD}", docs.join("\n")));
+                records.push(format!("{definition}{UNIT}{member}{UNIT}{}{RECORD}", plain(&docs.join("\n"))));
             }
         }
         if line == "}" && !docs.is_empty() {
@@ -106,6 +106,18 @@ fn read_type(text: &str, records: &mut Vec<String>) {
             return; // what follows are implementations
         }
     }
+}
+
+/// The text without the backslashes that protect it from being read as Markdown.
+fn plain(text: &str) -> String {
+    let (mut out, mut letters) = (String::with_capacity(text.len()), text.chars().peekable());
+    while let Some(letter) = letters.next() {
+        out.push(match letter {
+            '\\' => letters.next_if(|next| matches!(next, '\\' | '[' | ']' | '<' | '>')).unwrap_or(letter),
+            _ => letter,
+        });
+    }
+    out
 }
 
 /// JSON names of members by their Rust names: `"apiVersion" => Field::Key_api_version,`.

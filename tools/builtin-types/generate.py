@@ -6,7 +6,8 @@
 TYPES.json holds the definitions and protobuf messages of v1.36, PROTOBUF.json objects as the real server sends them in both
 encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, and zero
 in JSON only for the latter, so that the objects show which is which. What neither shows is in go-facts.txt, and messages that
-no group serves, of discovery documents, in more-messages.json. The output is the same for the same input.
+no group serves, of discovery documents, in more-messages.json. The values that items of lists and values of maps may have are
+in enums.json, by definition and field. The output is the same for the same input.
 
 A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
 Members of a definition's JSON: `fields`, `embedded` (protobuf fields that hold inlined structs: name to [number, message]), `atomic`,
@@ -159,7 +160,7 @@ def go_facts(name, field, x, seen, facts):
     return pointer, keep
 
 
-def field_line(name, field, x, seen, facts):
+def field_line(name, field, x, seen, facts, enums):
     out = {}
     for key in ("type", "format", "required", "default", "enum"):
         if key in x:
@@ -169,6 +170,8 @@ def field_line(name, field, x, seen, facts):
     for key in ("list", "map"):
         if key in x:
             out[key] = shape(x[key])
+            if (short(name), field) in enums:
+                out[key]["enum"] = enums[short(name), field]
     for key, ours in (("list-type", "listType"), ("list-map-keys", "keys"), ("patch-strategy", "patch"), ("patch-merge-key", "mergeKey")):
         if f"x-kubernetes-{key}" in x:
             out[ours] = x[f"x-kubernetes-{key}"]
@@ -194,12 +197,12 @@ def shape(x):
     return out
 
 
-def definition_line(name, x, seen, facts):
+def definition_line(name, x, seen, facts, enums):
     if x.get("type") == "object" and "fields" not in x and seen.layouts.get(message_of(name)) == {}:
         x = {"fields": {}}  # an empty struct, where others without fields hold any JSON
     out = {k: x[k] for k in ("type", "format") if k in x}
     if "fields" in x:
-        out["fields"] = {f: field_line(name, f, y, seen, facts) for f, y in sorted(x["fields"].items())}
+        out["fields"] = {f: field_line(name, f, y, seen, facts, enums) for f, y in sorted(x["fields"].items())}
         package = message_of(name).rsplit(".", 1)[0]
         embedded = {}
         for field, (number, kind) in sorted(x.get("proto_only", {}).items()):
@@ -226,8 +229,10 @@ def main():
     definitions, messages = types["definitions"], types["messages"]
     messages.update(json.load(open(os.path.join(here, "more-messages.json"))))
     facts = read_facts(os.path.join(here, "go-facts.txt"))
+    enums = json.load(open(os.path.join(here, "enums.json")))
+    enums = {tuple(at.split(" ")): values for at, values in enums.items()}
     seen = observe(definitions, messages, pairs)
-    for line in sorted(definition_line(n, x, seen, facts) for n, x in definitions.items()):
+    for line in sorted(definition_line(n, x, seen, facts, enums) for n, x in definitions.items()):
         print(line)
     for name, fields in sorted(messages.items()):
         print(f"{name}\tmessage\t{json.dumps(fields, separators=(',', ':'), sort_keys=True)}")

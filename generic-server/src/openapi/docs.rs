@@ -71,6 +71,14 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_plain() {
+        let port = of_member("io.k8s.api.core.v1.ContainerPort", "containerPort").expect("a text");
+        assert!(port.contains("0 < x < 65536"), "{port}");
+        let fqdn = of_member("io.k8s.api.core.v1.PodSpec", "setHostnameAsFQDN").expect("a text");
+        assert!(fqdn.contains(r"HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet"), "{fqdn}");
+    }
+
+    #[test]
     fn what_is_not_there_is_not_found() {
         assert_eq!(of_type("io.k8s.api.core.v1.Nosuch"), None);
         assert_eq!(of_member("io.k8s.api.core.v1.Pod", "nosuch"), None);

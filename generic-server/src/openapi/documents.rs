@@ -148,7 +148,7 @@ impl Documents {
     /// The document of v2.
     pub(super) fn v2(&self, encoding: Encoding, shared: &Shared, published: &Published) -> Vec<Arc<Piece>> {
         let (base, known) = self.built_in.parts(encoding);
-        let mut parts = Parts { paths: base.paths.clone(), definitions: base.definitions.clone() };
+        let mut parts = base.clone();
         let (mut missing, mut last) = (BTreeSet::new(), &[][..]);
         for entry in self.customs() {
             let added = entry.openapi.added(&entry.row, published, Flavor::V2, encoding);
@@ -261,7 +261,8 @@ impl Document {
             };
             let mut members = Members::first(Flavor::V3, encoding, Part::Paths);
             members.put_all(&paths);
-            let parts = Parts { paths: members.finish(), definitions: definitions(Flavor::V3, encoding, &schemas) };
+            let definitions = definitions(Flavor::V3, encoding, &schemas);
+            let parts = Parts { paths: members.finish(), definitions, ..Parts::default() };
             Frame::BuiltIn.around(parts, encoding)
         };
         self.pieces[usize::from(encoding == Encoding::Protobuf)].get_or_init(make).clone()
@@ -303,8 +304,14 @@ impl BuiltIn {
         self.parts[usize::from(encoding == Encoding::Protobuf)].get_or_init(|| {
             let rows: Vec<_> = self.entries.iter().map(|entry| &entry.row).collect();
             let mut members = Members::first(Flavor::V2, encoding, Part::Paths);
-            let schemas = v2::built_in(&rows, &mut members);
-            let parts = Parts { paths: members.finish(), definitions: definitions(Flavor::V2, encoding, &schemas) };
+            let (schemas, shared) = v2::built_in(&rows, &mut members);
+            let mut parameters = Members::first(Flavor::V2, encoding, Part::Parameters);
+            shared.iter().for_each(|(name, parameter)| parameters.put(name, parameter));
+            let parts = Parts {
+                paths: members.finish(),
+                definitions: definitions(Flavor::V2, encoding, &schemas),
+                parameters: parameters.finish(),
+            };
             (parts, schemas.built_ins().collect())
         })
     }

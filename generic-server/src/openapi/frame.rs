@@ -47,7 +47,7 @@ impl Frame {
         match self {
             Frame::Swagger => object! {
                 "swagger" => "2.0",
-                "info" => object! { "title" => "Kubernetes", "version" => concat!("v", env!("CARGO_PKG_VERSION")) },
+                "info" => object! { "title" => "Kubernetes", "version" => MINOR },
             },
             Frame::BuiltIn => object! {
                 "openapi" => "3.0.0",
@@ -64,8 +64,10 @@ impl Frame {
         let head = Piece::plain([&open(&self.head()), &b",\"definitions\":{"[..]].concat());
         let middle = Piece::plain(b"},\"paths\":{".as_slice());
         let security = json::encode(&security());
+        let shared = Piece::plain(b"},\"parameters\":{".as_slice());
         let tail = Piece::plain([b"},", security.get(1..).unwrap_or_default()].concat());
-        chain([vec![head], parts.definitions, vec![middle], parts.paths, vec![tail]])
+        let [head, middle, shared, tail] = [head, middle, shared, tail].map(|piece| vec![piece]);
+        chain([head, parts.definitions, middle, parts.paths, shared, parts.parameters, tail])
     }
 
     fn json(self, parts: Parts) -> Vec<Arc<Piece>> {
@@ -91,9 +93,11 @@ impl Frame {
         begin(&mut head, gnostic::v2::PATHS_FIELD, size(&parts.paths));
         let mut middle = Vec::new();
         begin(&mut middle, gnostic::v2::DEFINITIONS_FIELD, size(&parts.definitions));
+        let mut shared = Vec::new();
+        begin(&mut shared, gnostic::v2::PARAMETERS_FIELD, size(&parts.parameters));
         let tail = gnostic::encode(&gnostic::v2::DOCUMENT, &security());
-        let [head, middle, tail] = [head, middle, tail].map(|text| vec![Piece::plain(text)]);
-        chain([head, parts.paths, middle, parts.definitions, tail])
+        let [head, middle, shared, tail] = [head, middle, shared, tail].map(|text| vec![Piece::plain(text)]);
+        chain([head, parts.paths, middle, parts.definitions, shared, parts.parameters, tail])
     }
 
     fn protobuf(self, parts: Parts) -> Vec<Arc<Piece>> {

@@ -14,18 +14,21 @@ pub(super) enum Encoding {
     Protobuf,
 }
 
-/// The two objects of a document that grow with what is served.
+/// The objects of a document that grow with what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Paths,
     Definitions,
+    /// Only v2 has them.
+    Parameters,
 }
 
-/// Both of them, or what one row adds to them.
-#[derive(Debug, Default)]
+/// All of them, or what one row adds to them.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     pub(super) paths: Vec<Arc<Piece>>,
     pub(super) definitions: Vec<Arc<Piece>>,
+    pub(super) parameters: Vec<Arc<Piece>>,
 }
 
 /// Writes members of one of them.

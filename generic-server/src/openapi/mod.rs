@@ -14,6 +14,7 @@ mod parameters;
 mod paths;
 mod row;
 mod schemas;
+mod shared;
 mod v2;
 mod v3;
 

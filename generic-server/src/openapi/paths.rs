@@ -95,7 +95,7 @@ impl<'a> Paths<'a> {
             operations.push(self.list(place, ""));
         }
         if row.verbs.contains(Verb::Create) {
-            operations.push(self.create(place, format!("create {} {}", article(&row.kind), row.kind)));
+            operations.push(self.create(place, format!("create {}", one(&row.kind))));
         }
         if row.verbs.contains(Verb::DeleteCollection) {
             let mut taken = parameters::query(parameters::LIST);
@@ -140,7 +140,7 @@ impl<'a> Paths<'a> {
                 action: "delete",
                 infix: "",
                 suffix: "",
-                description: format!("delete {} {}", article(&row.kind), row.kind),
+                description: format!("delete {}", one(&row.kind)),
                 parameters: parameters::query(parameters::DELETE),
                 body: Some(self.schemas.shared("apis.meta.v1.DeleteOptions")),
                 answers: (&["200", "202"], self.deleted(row)),
@@ -152,7 +152,8 @@ impl<'a> Paths<'a> {
 
     /// What a deletion answers: the object for the kinds that say so.
     fn deleted(&mut self, row: &Resource) -> Value {
-        if row.built_in && row.strategy.returns_deleted_object() {
+        // A namespace is answered because it is still there.
+        if row.built_in && row.strategy.returns_deleted_object() && row.kind != "Namespace" {
             return self.kind(&row.group, &row.version, &row.kind);
         }
         self.schemas.shared("apis.meta.v1.Status")
@@ -175,7 +176,7 @@ impl<'a> Paths<'a> {
             operations.push(read);
         }
         if sub.verbs.contains(Verb::Create) {
-            operations.push(self.create(place, format!("create {name} of {} {kind}", article(kind))));
+            operations.push(self.create(place, format!("create {name} of {}", one(kind))));
         }
         if sub.verbs.contains(Verb::Update) {
             operations.push(self.replace(place, format!("replace {name} of the specified {kind}")));
@@ -255,8 +256,10 @@ impl<'a> Paths<'a> {
             action: "list",
             infix: "",
             suffix,
-            description: format!("list {} objects of kind {}", if row.built_in { "or watch" } else { "" }, row.kind)
-                .replace("  ", " "),
+            description: match row.built_in && row.verbs.contains(Verb::Watch) {
+                true => format!("list or watch objects of kind {}", row.kind),
+                false => format!("list objects of kind {}", row.kind),
+            },
             parameters: parameters::query(parameters::LIST),
             body: None,
             answers: (&["200"], self.kind(&row.group, &row.version, &row.list_kind)),
@@ -266,7 +269,10 @@ impl<'a> Paths<'a> {
 
     fn watch(&mut self, place: &Place<'_>, suffix: &'static str) {
         let kind = &place.row.kind;
-        let what = if place.named { "an object of kind" } else { "individual changes to a list of" };
+        let (what, how) = match place.named {
+            true => ("changes to an object of kind", ", filtered to a single item with the 'fieldSelector' parameter"),
+            false => ("individual changes to a list of", ""),
+        };
         let operation = Operation {
             method: "get",
             verb: "watch",
@@ -274,7 +280,7 @@ impl<'a> Paths<'a> {
             infix: "",
             suffix,
             description: format!(
-                "watch {what} {kind}. deprecated: use the 'watch' parameter with a list operation instead."
+                "watch {what} {kind}. deprecated: use the 'watch' parameter with a list operation instead{how}."
             ),
             parameters: parameters::query(parameters::LIST),
             body: None,
@@ -382,8 +388,10 @@ impl<'a> Paths<'a> {
     }
 }
 
-fn article(kind: &str) -> &'static str {
-    if kind.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" }
+/// The kind with its article; those that end as plurals do have none.
+fn one(kind: &str) -> String {
+    let article = if kind.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+    if kind.ends_with('s') && !kind.ends_with("ss") { kind.to_owned() } else { format!("{article} {kind}") }
 }
 
 fn written(place: &Place<'_>, operation: Operation) -> Value {
@@ -408,7 +416,7 @@ fn written(place: &Place<'_>, operation: Operation) -> Value {
         "tags" => vec![format!("{group}_{}", row.version)],
         "description" => operation.description,
         "operationId" => id,
-        "responses" => responses(row, &operation.answers, operation.streams),
+        "responses" => responses(row, operation.action, &operation.answers, operation.streams),
         "x-kubernetes-action" => operation.action,
         "x-kubernetes-group-version-kind" =>
             object! { "group" => group_name, "version" => version_name, "kind" => kind },
@@ -441,10 +449,11 @@ fn body_types(row: &Resource, action: &str) -> &'static [&'static str] {
     }
 }
 
-fn responses(row: &Resource, (statuses, schema): &(&[&str], Value), streams: bool) -> Value {
+fn responses(row: &Resource, action: &str, (statuses, schema): &(&[&str], Value), streams: bool) -> Value {
     const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
     let text = schema.str_at(&["type"]) == Some("string");
     let types: Vec<&str> = match (text, row.built_in, streams) {
+        (true, ..) if action == "get" => vec!["text/plain", JSON, PROTOBUF, YAML],
         (true, ..) => vec!["*/*"],
         (_, false, _) => vec![JSON, YAML],
         (_, true, false) => vec![JSON, PROTOBUF, YAML],

@@ -86,7 +86,8 @@ impl RowParts {
             let paths = members.finish();
             let mut members = Members::following(flavor, encoding, Part::Definitions);
             schemas.others().for_each(|(name, schema)| members.put(name, schema));
-            Added { parts: Parts { paths, definitions: members.finish() }, needs: schemas.built_ins().collect() }
+            let parts = Parts { paths, definitions: members.finish(), ..Parts::default() };
+            Added { parts, needs: schemas.built_ins().collect() }
         })
     }
 }

@@ -13,18 +13,38 @@ use machinery::{
 use super::{docs, members::Members};
 use crate::{discovery::REGISTERED, resource::Resource};
 
+/// Group versions that the servers beside the main one have registered, and those of what only others are asked.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("admission.k8s.io", &["v1", "v1beta1"]),
+    ("apiextensions.k8s.io", &["v1", "v1beta1"]),
+    ("apiregistration.k8s.io", &["v1", "v1beta1"]),
+    ("imagepolicy.k8s.io", &["v1alpha1"]),
+];
+
 /// Definitions by name; built-in ones bring all that they refer to.
 #[derive(Debug)]
 pub(super) struct Schemas {
     flavor: Flavor,
     built_in: BTreeSet<TypeId>,
     others: BTreeMap<Str, Value>,
+    /// The group and version that the document is about; none if it is about all.
+    about: Option<(Str, Str)>,
 }
 
 impl Schemas {
     /// None yet.
     pub(super) fn new(flavor: Flavor) -> Self {
-        Schemas { flavor, built_in: BTreeSet::new(), others: BTreeMap::new() }
+        Schemas { flavor, built_in: BTreeSet::new(), others: BTreeMap::new(), about: None }
+    }
+
+    /// Which OpenAPI.
+    pub(super) fn flavor(&self) -> Flavor {
+        self.flavor
+    }
+
+    /// For a document of one group version: of kinds that are in all of them its own are named.
+    pub(super) fn only_of(&mut self, group: &Str, version: &Str) {
+        self.about = Some((group.clone(), version.clone()));
     }
 
     /// Just these built-in ones.
@@ -78,8 +98,17 @@ impl Schemas {
         let mut schema = openapi::definition(id, self.flavor, &prose);
         let kind = builtin::type_name(id);
         if let "DeleteOptions" | "WatchEvent" = kind {
-            let all = REGISTERED.iter().flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
-            let kinds = all.map(|(group, version)| object! { "group" => group, "version" => version, "kind" => kind });
+            let all = REGISTERED.iter().chain(ELSEWHERE);
+            let all = all.flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
+            let mut all: Vec<(&str, &str)> = match &self.about {
+                None => all.collect(),
+                Some((group, version)) => vec![("", "v1"), (group, version)],
+            };
+            all.sort_unstable();
+            all.dedup();
+            let kinds = all.into_iter();
+            let kinds =
+                kinds.map(|(group, version)| object! { "group" => group, "version" => version, "kind" => kind });
             schema.set(&["x-kubernetes-group-version-kind"], kinds.collect::<Value>());
         }
         schema

@@ -146,6 +146,31 @@ fn schema() -> Value {
 }
 
 #[tokio::test]
+async fn the_document_of_v2_names_the_version_and_shares_parameters() {
+    let server = Server::of(vec![Resource { built_in: true, ..clocks() }], schema());
+    let made = server.get("/openapi/v2").await;
+    assert_eq!(made.str_at(&["info", "version"]), Some("1.36"));
+    let clocks = "/apis/time.example.dev/v1/namespaces/{namespace}/clocks/{name}";
+    let patch = made.at(&["paths", clocks, "patch"]).expect("an operation");
+    assert_eq!(
+        patch.get("consumes"),
+        Some(&array![
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+        ])
+    );
+    let json_first = array!["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    assert_eq!(patch.get("produces"), Some(&json_first));
+    let references = made.at(&["paths", clocks, "parameters"]).and_then(Value::as_array).expect("parameters");
+    let namespace = references.iter().filter_map(|p| p.str_at(&["$ref"])).find(|r| r.contains("namespace"));
+    let name = namespace.and_then(|reference| reference.strip_prefix("#/parameters/")).expect("a reference");
+    assert_eq!(made.str_at(&["parameters", name, "in"]), Some("path"));
+    assert!(references.iter().any(|p| p.str_at(&["name"]) == Some("name")), "the name of the object is its own");
+}
+
+#[tokio::test]
 async fn a_custom_resource_has_paths_operations_and_definitions() {
     let server = Server::of(vec![clocks()], schema());
     let made = server.get("/openapi/v3/apis/time.example.dev/v1").await;

@@ -2,19 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use machinery::{Map, Value, array, object, schema::openapi::Flavor};
+use machinery::{Map, Str, Value, array, object, schema::openapi::Flavor};
 
-use super::{members::Members, paths::Paths, schemas::Schemas, v3};
+use super::{members::Members, paths::Paths, schemas::Schemas, shared::SharedParameters, v3};
 use crate::resource::Resource;
 
 /// The paths of all built-in rows, and of what is nobody's, written group by group; and the definitions that they refer to.
-pub(super) fn built_in(rows: &[&Resource], members: &mut Members) -> Schemas {
-    let mut schemas = Schemas::new(Flavor::V2);
+/// And the parameters that they share.
+pub(super) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, SharedParameters) {
+    let (mut schemas, mut shared) = (Schemas::new(Flavor::V2), SharedParameters::default());
+    let mut share = |paths: &mut Value| {
+        paths.make_object().iter_mut().for_each(|(_, item)| shared.take_from(item));
+    };
     for of_group in rows.chunk_by(|a, b| a.group == b.group) {
         let mut paths = Paths::new(&mut schemas);
         of_group.iter().for_each(|row| paths.row(row));
         let mut paths = paths.into_value();
         lower_all(&mut paths);
+        share(&mut paths);
         members.put_all(&paths);
     }
     let mut paths = Paths::new(&mut schemas);
@@ -22,12 +27,18 @@ pub(super) fn built_in(rows: &[&Resource], members: &mut Members) -> Schemas {
     let mut paths = paths.into_value();
     lower_all(&mut paths);
     for path in told {
-        // What is told is asked for in the encodings that it comes in.
+        // What is told is asked for in the encodings that it comes in; what authenticates others is just told.
+        let keys = path.starts_with("/openid/") || path.starts_with("/.well-known/");
         let types = paths.at(&[&path, "get", "produces"]).cloned();
-        paths.set(&[&path, "get", "consumes"], types);
+        if keys {
+            paths.remove_at(&[&path, "get", "consumes"]);
+        } else {
+            paths.set(&[&path, "get", "consumes"], types);
+        }
     }
+    share(&mut paths);
     members.put_all(&paths);
-    schemas
+    (schemas, shared)
 }
 
 /// The paths that tell what there is: of groups, of their versions, and those that are nobody's resources.
@@ -79,7 +90,7 @@ fn lower_operation(operation: &mut Value) {
     let mut consumes = array!["*/*"];
     if let Some(body) = map.remove("requestBody") {
         let content = body.get("content").and_then(Value::as_object).cloned().unwrap_or_default();
-        consumes = content.keys().map(Value::from).collect();
+        consumes = listed(&content);
         let schema = content.values().next().and_then(|c| c.get("schema")).cloned();
         let mut parameter = object! { "name" => "body", "in" => "body", "schema" => schema };
         if let Some(required) = body.get("required") {
@@ -92,7 +103,7 @@ fn lower_operation(operation: &mut Value) {
         for (_, response) in responses.iter_mut() {
             let Some(content) = response.make_object().remove("content") else { continue };
             let content = content.as_object().cloned().unwrap_or_else(Map::new);
-            produces = content.keys().map(Value::from).collect();
+            produces = listed(&content);
             if let Some(schema) = content.values().next().and_then(|c| c.get("schema")) {
                 response.set(&["schema"], schema.clone());
             }
@@ -104,6 +115,26 @@ fn lower_operation(operation: &mut Value) {
     if !parameters.is_empty() {
         map.insert("parameters", parameters);
     }
+}
+
+/// The media types of v2, in the order in which upstream's routes name them.
+const ORDER: [&str; 10] = [
+    "text/plain",
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+fn listed(content: &Map) -> Value {
+    let mut types: Vec<&Str> = content.keys().collect();
+    types.sort_by_key(|name| ORDER.iter().position(|known| known == name));
+    types.into_iter().map(Value::from).collect()
 }
 
 /// The schema's members stand in the parameter itself.

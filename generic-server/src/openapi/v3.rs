@@ -14,6 +14,9 @@ pub(super) type Content = (Value, Schemas);
 /// What the document of a built-in group version has.
 pub(super) fn group_version(rows: &[&Resource]) -> Content {
     let mut schemas = Schemas::new(Flavor::V3);
+    if let Some(row) = rows.first() {
+        schemas.only_of(&row.group, &row.version);
+    }
     let mut paths = Paths::new(&mut schemas);
     for row in rows {
         paths.row(row);
@@ -106,7 +109,7 @@ pub(super) const PAGES: [Page; 5] = [
     Page {
         name: "version",
         item: |schemas| {
-            let answer = schemas.add("io.k8s.apimachinery.pkg.version.Info", version_info());
+            let answer = schemas.add("io.k8s.apimachinery.pkg.version.Info", version_info(schemas.flavor()));
             let text = "get the version information for this server";
             get("version", text, "getCodeVersion", &["application/json"], &answer)
         },
@@ -134,7 +137,7 @@ fn get(tag: &str, description: &str, id: &str, types: &[&str], schema: &Value) -
 }
 
 /// What `/version` answers: a type that no group has.
-fn version_info() -> Value {
+fn version_info(flavor: Flavor) -> Value {
     const NAME: &str = "io.k8s.apimachinery.pkg.version.Info";
     const ALWAYS: [&str; 9] =
         ["major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"];
@@ -142,7 +145,7 @@ fn version_info() -> Value {
     let mut properties = Map::new();
     for member in ALWAYS.into_iter().chain(SOMETIMES) {
         let mut schema = object! { "type" => "string" };
-        if ALWAYS.contains(&member) {
+        if flavor == Flavor::V3 && ALWAYS.contains(&member) {
             schema.set(&["default"], "");
         }
         if let Some(text) = super::docs::of_member(NAME, member) {

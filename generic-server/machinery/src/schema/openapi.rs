@@ -33,6 +33,7 @@ pub struct CustomKind<'a> {
 }
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 
 fn target(name: &str, flavor: Flavor) -> Value {
@@ -104,7 +105,10 @@ pub fn definition(id: TypeId, flavor: Flavor, prose: Prose<'_>) -> Value {
             }
             let mut required: Vec<&Field> = object.fields.iter().filter(|f| f.required).collect();
             // The order of the Go struct, which is that of the protobuf fields but for apiVersion and kind.
-            required.sort_by_key(|f| (f.name != "apiVersion", f.name != "kind", f.proto.as_ref().map(|p| p.number)));
+            let order = REORDERED.iter().find(|(name, _)| *name == builtin::type_name(id)).map(|(_, order)| *order);
+            let place = |f: &Field| order.and_then(|order| order.iter().position(|name| f.name == *name));
+            let number = |f: &Field| f.proto.as_ref().map(|p| p.number);
+            required.sort_by_key(|f| (place(f), f.name != "apiVersion", f.name != "kind", number(f)));
             if !required.is_empty() {
                 out.insert("required", required.iter().map(|f| Value::from(&f.name)).collect::<Value>());
             }
@@ -129,6 +133,13 @@ fn gvk(group: &str, version: &str, kind: &str) -> Value {
     object! { "group" => group, "kind" => kind, "version" => version }
 }
 
+/// Types whose members stand otherwise in Go than in protobuf.
+const REORDERED: [(&str, &[&str]); 3] = [
+    ("HTTPIngressPath", &["pathType", "backend"]),
+    ("CustomResourceDefinitionNames", &["plural", "kind"]),
+    ("APIResource", &["name", "singularName", "namespaced", "kind", "verbs"]),
+];
+
 /// The definitions that are no objects with members.
 fn special(id: TypeId, shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
     let either = |a: &str, b: &str| vec![("oneOf".into(), array![object! { "type" => a }, object! { "type" => b }])];
@@ -136,7 +147,9 @@ fn special(id: TypeId, shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
     match (shape, flavor) {
         (Shape::Quantity, Flavor::V3) => either("string", "number"),
         (Shape::Quantity, Flavor::V2) => typed("string"),
-        (Shape::IntOrString, Flavor::V3) => either("integer", "string"),
+        (Shape::IntOrString, Flavor::V3) => {
+            [vec![("format".into(), "int-or-string".into())], either("integer", "string")].concat()
+        }
         (Shape::IntOrString, Flavor::V2) => [typed("string"), vec![("format".into(), "int-or-string".into())]].concat(),
         (Shape::String(_), _) => [typed("string"), vec![("format".into(), "date-time".into())]].concat(),
         (Shape::Any, _) if builtin::type_name(id) != "JSON" => typed("object"),
@@ -147,11 +160,8 @@ fn special(id: TypeId, shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
 fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
     let schema = &field.schema;
     let mut out = place(schema, flavor, true);
-    if let Some(text) = prose {
+    if let Some(text) = described(prose, &schema.enumeration) {
         out.push(("description".into(), text.into()));
-    }
-    if !schema.enumeration.is_empty() {
-        out.push(("enum".into(), schema.enumeration.clone().into()));
     }
     let is_map = matches!(schema.shape, Shape::Map(_) | Shape::Ref(_));
     let list_type = match &schema.list_type {
@@ -174,6 +184,11 @@ fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
     if let Some(patch) = schema.patch.as_deref() {
         out.extend(patch_members(patch));
     }
+    if let [(key, wrapped)] = &out[..]
+        && key == "allOf"
+    {
+        return wrapped.as_array().and_then(<[Value]>::first).cloned().unwrap_or_default(); // nothing stands beside it
+    }
     Value::Object(Map::from_entries(out))
 }
 
@@ -189,7 +204,7 @@ fn patch_members(patch: &PatchStrategy) -> Vec<(Str, Value)> {
     out
 }
 
-/// Type, format and default of a place.
+/// Type, format, default and values of a place.
 fn place(schema: &Schema, flavor: Flavor, member: bool) -> Vec<(Str, Value)> {
     let mut out = match definition_of(&schema.shape) {
         Some(id) => reference(&builtin::name(id), flavor, member),
@@ -198,7 +213,23 @@ fn place(schema: &Schema, flavor: Flavor, member: bool) -> Vec<(Str, Value)> {
     if let Some(default) = schema.default.as_ref().filter(|_| flavor == Flavor::V3) {
         out.push(("default".into(), default.clone()));
     }
+    if !schema.enumeration.is_empty() {
+        out.push(("enum".into(), schema.enumeration.clone().into()));
+    }
     out
+}
+
+/// A member's prose, which names the values that it may have.
+fn described(prose: Option<Str>, values: &[Value]) -> Option<Str> {
+    if values.is_empty() {
+        return prose;
+    }
+    let mut text = prose.map_or_else(String::new, |prose| format!("{prose}\n\n"));
+    text.push_str("Possible enum values:");
+    for value in values.iter().filter_map(Value::as_str) {
+        text.push_str(&format!("\n - `{value:?}`"));
+    }
+    Some(text.into())
 }
 
 fn shape(shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
@@ -259,7 +290,6 @@ impl CustomKind<'_> {
 
     /// The kind of lists.
     pub fn list_schema(&self, flavor: Flavor, prose: Prose<'_>) -> Value {
-        const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
         let item = Map::from_entries(reference(&self.definition_name(self.kind), flavor, false));
         let mut properties: Map = type_meta(flavor, prose, LIST_META).into_iter().collect();
         properties.insert(
@@ -306,13 +336,13 @@ fn custom_node(props: &Value, flavor: Flavor, prose: Prose<'_>) -> Map {
             out.remove(key);
         }
         let nullable = out.remove("nullable") == Some(Value::Bool(true));
-        if nullable {
-            out.remove("type");
-        }
         if nullable || preserving {
-            out.remove("items");
-            out.remove("properties");
+            for key in ["type", "items", "properties"] {
+                out.remove(key);
+            }
         }
+    } else if props.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        say_int_or_string(&mut out);
     }
     for key in ["items", "additionalProperties"] {
         if let Some(value) = out.get_mut(key).filter(|v| v.as_object().is_some()) {
@@ -326,7 +356,13 @@ fn custom_node(props: &Value, flavor: Flavor, prose: Prose<'_>) -> Map {
     }
     let embedded = props.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if embedded && !(flavor == Flavor::V2 && preserving) {
-        out.entry("properties").make_object().extend(type_meta(flavor, prose, OBJECT_META));
+        let members = out.entry("properties").make_object();
+        members.extend(type_meta(flavor, prose, OBJECT_META));
+        for (name, text) in EMBEDDED {
+            if let Some(member) = members.get_mut(name) {
+                member.set(&["description"], format!("{text} More info: {CONVENTIONS}{}", anchor(name)));
+            }
+        }
         let mut required = props.get("required").and_then(Value::as_array).unwrap_or_default().to_vec();
         for name in ["kind", "apiVersion"] {
             if !required.iter().any(|r| r.as_str() == Some(name)) {
@@ -336,6 +372,36 @@ fn custom_node(props: &Value, flavor: Flavor, prose: Prose<'_>) -> Map {
         out.insert("required", required);
     }
     out
+}
+
+/// What kind and apiVersion are to an embedded resource.
+const EMBEDDED: [(&str, &str); 2] = [
+    ("kind", "kind is a string value representing the type of this object. In CamelCase."),
+    ("apiVersion", "apiVersion defines the versioned schema of this representation of an object."),
+];
+
+/// Where the conventions tell of a member.
+fn anchor(member: &str) -> &'static str {
+    if member == "kind" { "#types-kinds" } else { "#resources" }
+}
+
+/// Says in alternatives what the extension says, unless the schema does already.
+fn say_int_or_string(schema: &mut Map) {
+    let types = array![object! { "type" => "integer" }, object! { "type" => "string" }];
+    let first = schema.get("allOf").and_then(Value::as_array).and_then(<[Value]>::first);
+    let said = schema.get("anyOf") == Some(&types) || first.and_then(|first| first.get("anyOf")) == Some(&types);
+    let alternatives = schema.get("anyOf").and_then(Value::as_array).is_some_and(|any| !any.is_empty());
+    match (said, alternatives) {
+        (true, _) => {}
+        (false, false) => {
+            schema.insert("anyOf", types);
+        }
+        (false, true) => {
+            let mut all = vec![object! { "anyOf" => types }];
+            all.extend(schema.get("allOf").and_then(Value::as_array).unwrap_or_default().iter().cloned());
+            schema.insert("allOf", all);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -378,6 +444,11 @@ mod tests {
             Flavor::V3,
             r#"{"oneOf":[{"type":"string"},{"type":"number"}]}"#,
         );
+        check(
+            "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+            Flavor::V3,
+            r#"{"format":"int-or-string","oneOf":[{"type":"integer"},{"type":"string"}]}"#,
+        );
         check("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", Flavor::V3, r#"{"type":"object"}"#);
         let meta = builtin::by_name(OBJECT_META).expect("ObjectMeta");
         let published = definition(meta, Flavor::V3, &none);
@@ -399,6 +470,20 @@ mod tests {
         extension(status, "allocatedResourceStatuses", "x-kubernetes-map-type", "granular");
         let spec = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
         extension(spec, "caBundle", "x-kubernetes-list-type", "atomic");
+        let published = |name: &str, path: &[&str]| {
+            definition(builtin::by_name(name).expect("a definition"), Flavor::V2, &none).at(path).cloned()
+        };
+        let enums = published("io.k8s.api.networking.v1.NetworkPolicySpec", &["properties", "policyTypes", "items"]);
+        assert_eq!(enums, Some(read(r#"{"type":"string","enum":["Egress","Ingress"]}"#)));
+        let of_values = ["properties", "allocatedResourceStatuses", "additionalProperties", "enum"];
+        assert!(published(status, &of_values).is_some());
+        let policy = published("io.k8s.api.core.v1.Container", &["properties", "imagePullPolicy"]);
+        assert_eq!(
+            policy,
+            Some(read(
+                r#"{"type":"string","enum":["Always","IfNotPresent","Never"],"description":"Possible enum values:\n - `\"Always\"`\n - `\"IfNotPresent\"`\n - `\"Never\"`"}"#
+            ))
+        );
         let names: Vec<_> = references(meta).into_iter().map(builtin::type_name).collect();
         assert_eq!(names, ["ManagedFieldsEntry", "OwnerReference", "Time"]);
     }
@@ -411,6 +496,26 @@ mod tests {
         plural: "clocks",
         selectable_fields: &[],
     };
+
+    #[test]
+    fn what_is_an_integer_or_a_string_is_published_as_alternatives() {
+        let check = |given: &str, expect: &str| {
+            let props = read(&format!(r#"{{"type":"object","properties":{{"port":{given}}}}}"#));
+            let v3 = KIND.schema(Some(&props), Flavor::V3, &none);
+            assert_eq!(v3.at(&["properties", "port"]), Some(&read(expect)), "{given}");
+        };
+        const EITHER: &str = r#"[{"type":"integer"},{"type":"string"}]"#;
+        let marked = r#""x-kubernetes-int-or-string":true"#;
+        check(&format!("{{{marked}}}"), &format!(r#"{{{marked},"anyOf":{EITHER}}}"#));
+        let said = format!(r#"{{{marked},"anyOf":{EITHER}}}"#);
+        check(&said, &said);
+        let said = format!(r#"{{{marked},"allOf":[{{"anyOf":{EITHER}}},{{"pattern":"a"}}]}}"#);
+        check(&said, &said);
+        check(
+            &format!(r#"{{{marked},"anyOf":[{{"minimum":1}}]}}"#),
+            &format!(r#"{{{marked},"anyOf":[{{"minimum":1}}],"allOf":[{{"anyOf":{EITHER}}}]}}"#),
+        );
+    }
 
     #[test]
     fn custom_kinds_are_published() {
@@ -438,6 +543,12 @@ mod tests {
         assert_eq!(
             KIND.list_schema(Flavor::V3, &none).str_at(&["properties", "items", "items", "$ref"]),
             Some("#/components/schemas/dev.example.clocks.v1.Clock")
+        );
+        let kind = ["properties", "spec", "properties", "emb", "properties", "kind", "description"];
+        assert!(v3.str_at(&kind).is_some_and(|text| text.starts_with("kind is a string value representing the type")));
+        assert_eq!(
+            v2.at(&["properties", "spec", "properties", "emb"]),
+            Some(&read(r#"{"x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}"#))
         );
         let open = read(r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#);
         let v2 = KIND.schema(Some(&open), Flavor::V2, &none);

@@ -64,8 +64,10 @@ pub(super) fn put_member(out: &mut Vec<u8>, flavor: Flavor, part: Part, name: &s
     let of = match (flavor, part) {
         (Flavor::V2, Part::Paths) => &v2::PATHS,
         (Flavor::V2, Part::Definitions) => &v2::SCHEMAS,
+        (Flavor::V2, Part::Parameters) => &v2::PARAMETERS,
         (Flavor::V3, Part::Paths) => &v3::PATHS,
         (Flavor::V3, Part::Definitions) => &v3::SCHEMAS,
+        (Flavor::V3, Part::Parameters) => unreachable!("documents of v3 share no parameters"),
     };
     if let Type::Named(number, of) = of {
         put_named(out, *number, of, name, value);

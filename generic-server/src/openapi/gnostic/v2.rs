@@ -11,6 +11,8 @@ use super::{
 pub(in super::super) const PATHS_FIELD: u32 = 8;
 /// The number of its definitions.
 pub(in super::super) const DEFINITIONS_FIELD: u32 = 9;
+/// The number of its shared parameters.
+pub(in super::super) const PARAMETERS_FIELD: u32 = 10;
 
 pub(in super::super) static DOCUMENT: Type = Message(&[
     one("swagger", 1, &Text),
@@ -22,6 +24,7 @@ pub(in super::super) static DOCUMENT: Type = Message(&[
     many("produces", 7, &Text),
     one("paths", PATHS_FIELD, &PATHS),
     one("definitions", DEFINITIONS_FIELD, &SCHEMAS),
+    one("parameters", PARAMETERS_FIELD, &PARAMETERS),
     many("security", 12, &SECURITY_REQUIREMENT),
     one("securityDefinitions", 13, &SECURITY_DEFINITIONS),
     many("tags", 14, &TAG),
@@ -76,6 +79,8 @@ static OPERATION: Type = Message(&[
     many("security", 12, &SECURITY_REQUIREMENT),
     extensions(13),
 ]);
+
+pub(super) static PARAMETERS: Type = Named(1, &PARAMETER_ITSELF);
 
 /// A parameter or a reference to one.
 pub(super) static PARAMETER: Type =

@@ -90,7 +90,7 @@ fn field(name: Str, facts: &Value) -> Field {
     });
     let atomic = flag(facts, "atomic") || text(facts, "listType").as_deref() == Some("atomic");
     let granular = flag(facts, "granular");
-    let schema = Schema { enumeration: list(facts, "enum"), list_type, patch, atomic, granular, ..place(facts) };
+    let schema = Schema { list_type, patch, atomic, granular, ..place(facts) };
     Field {
         name,
         schema,
@@ -102,9 +102,10 @@ fn field(name: Str, facts: &Value) -> Field {
     }
 }
 
-/// The shape and default of a place.
+/// The shape, default and values of a place.
 fn place(facts: &Value) -> Schema {
-    Schema { default: facts.get("default").cloned(), ..Schema::of(shape(facts)) }
+    let (default, enumeration) = (facts.get("default").cloned(), list(facts, "enum"));
+    Schema { default, enumeration, ..Schema::of(shape(facts)) }
 }
 
 fn shape(facts: &Value) -> Shape {
