@@ -57,10 +57,9 @@ pub(crate) const LEASES: Table =
     });
 
 /// Runtime classes.
-pub(crate) const RUNTIME_CLASSES: Table =
-    Table::new(&[NAME, text("Handler", Doc::Of("node.v1.RuntimeClass", "handler")), AGE], |class, now| {
-        vec![name(class), text_at(class, &["handler"]), age(class, now)]
-    });
+pub(crate) const RUNTIME_CLASSES: Table = Table::new(&[NAME, text("Handler", Doc::Text("")), AGE], |class, now| {
+    vec![name(class), text_at(class, &["handler"]), age(class, now)]
+});
 
 const PRIORITY: &str = "scheduling.v1.PriorityClass";
 
@@ -79,7 +78,7 @@ pub(crate) const PRIORITY_CLASSES: Table = Table::new(
             Value::Int(int(class, &["value"])),
             Value::Bool(flag(class, &["globalDefault"])),
             age(class, now),
-            text_or(class, &["preemptionPolicy"], UNSET),
+            text_at(class, &["preemptionPolicy"]),
         ]
     },
 );

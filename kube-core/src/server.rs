@@ -79,7 +79,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
             Endpoints::new()
         });
         let components = core::ComponentStatuses { store: options.backing.store.clone() };
-        endpoints.insert((Str::default(), Str::new_static("componentstatuses")), Arc::new(components));
+        endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
         endpoints.extend(authentication::endpoints(&known));
         endpoints.extend(authorization::endpoints(options.authorizer));
         endpoints

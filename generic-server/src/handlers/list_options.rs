@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use machinery::{
-    Str,
+    Str, Value,
     meta::{
         field_error::FieldError,
         gvk::GroupKind,
@@ -70,6 +70,31 @@ impl Selection {
         self.fields.iter().find(|(place, _, equal)| *place == Place::Name && *equal).map(|(_, value, _)| value.as_str())
     }
 
+    /// Whether an object that is in no cache is selected. Its row has no fields of its own to select by.
+    pub(super) fn matches_value(&self, object: &Value) -> bool {
+        let metadata = |member: &str| object.str_at(&["metadata", member]).unwrap_or_default();
+        let label = |key: &str| object.str_at(&["metadata", "labels", key]);
+        self.matches_parts(metadata("name"), metadata("namespace"), |_| "", label)
+    }
+
+    fn matches_parts<'o>(
+        &self,
+        name: &'o str,
+        namespace: &'o str,
+        field: impl Fn(usize) -> &'o str,
+        label: impl Fn(&str) -> Option<&'o str>,
+    ) -> bool {
+        let fields = self.fields.iter().all(|(place, value, equal)| {
+            let found = match place {
+                Place::Name => name,
+                Place::Namespace => namespace,
+                Place::Field(i) => field(*i),
+            };
+            (found == value.as_str()) == *equal
+        });
+        fields && (self.labels.is_everything() || self.labels.matches_with(label))
+    }
+
     /// A selectable field that is pinned to a value, by its position: one of `preferred` if there is one.
     pub(super) fn pinned_field(&self, preferred: &[usize]) -> Option<(usize, &str)> {
         let pinned = || {
@@ -84,15 +109,8 @@ impl Selection {
 
 impl Filter for Selection {
     fn matches(&self, object: &Object) -> bool {
-        let fields = self.fields.iter().all(|(place, value, equal)| {
-            let found = match place {
-                Place::Name => object.name(),
-                Place::Namespace => object.namespace().unwrap_or(""),
-                Place::Field(i) => object.field(*i),
-            };
-            (found == value.as_str()) == *equal
-        });
-        fields && (self.labels.is_everything() || self.labels.matches_with(|key| object.labels().get(key)))
+        let namespace = object.namespace().unwrap_or("");
+        self.matches_parts(object.name(), namespace, |i| object.field(i), |key| object.labels().get(key))
     }
 
     fn terms(&self) -> Vec<Term> {

@@ -1,6 +1,7 @@
 //! One file a verb. A handler reads what the request says, asks the registry, and answers in the form that was agreed on.
 
 mod body;
+pub mod computed;
 mod continuation;
 mod create;
 mod custom;

@@ -236,6 +236,43 @@ impl View {
         Ok(self.respond(code, self.whole(bytes)))
     }
 
+    /// A list of documents that are in no cache.
+    pub(super) fn documents(&self, values: Vec<Value>) -> Result<Response, Status> {
+        self.check_list()?;
+        let now = time::Timestamp::now().seconds();
+        let list = match self.accepted.form {
+            Form::Table { .. } => {
+                let rows = values.iter().map(|value| self.table_row(value, now)).collect();
+                self.table(Value::object(), rows, true)
+            }
+            Form::MetadataList { beta } => {
+                let item = |value: &Value| {
+                    let metadata = value.get("metadata").cloned();
+                    object! {
+                        "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta), "metadata" => metadata,
+                    }
+                };
+                object! {
+                    "kind" => "PartialObjectMetadataList", "apiVersion" => meta_version(beta),
+                    "metadata" => Value::object(), "items" => values.iter().map(item).collect::<Vec<_>>(),
+                }
+            }
+            _ => {
+                let row = &self.entry.row;
+                let item = |mut value: Value| {
+                    value.remove_at(&["kind"]);
+                    value.remove_at(&["apiVersion"]);
+                    value
+                };
+                object! {
+                    "kind" => &row.list_kind, "apiVersion" => row.api_version(), "metadata" => Value::object(),
+                    "items" => values.into_iter().map(item).collect::<Vec<_>>(),
+                }
+            }
+        };
+        Ok(self.respond(StatusCode::OK, Body::full(encode(&list, self.accepted))))
+    }
+
     /// One event of a watch around an encoded object.
     pub fn watch_frame(&self, kind: &str, object: &Bytes) -> Bytes {
         if self.accepted.media == Media::Protobuf {

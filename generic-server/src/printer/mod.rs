@@ -57,6 +57,12 @@ pub const fn boolean(name: &'static str, doc: Doc) -> Heading {
 }
 
 impl Heading {
+    /// Of names.
+    pub const fn named(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
     /// Shown in wide output alone.
     pub const fn wide(mut self) -> Self {
         self.priority = 1;
@@ -87,6 +93,7 @@ pub struct Table {
     headings: &'static [Heading],
     cells: fn(&Value, i64) -> Vec<Value>,
     conditions: fn(&Value) -> Option<Value>,
+    rank: Option<fn(&[u8]) -> i64>,
 }
 
 /// A table at work: its columns are described when they are first asked for.
@@ -98,12 +105,18 @@ struct Printed {
 impl Table {
     /// Of headings and the function that makes a cell for each of them, given the time.
     pub const fn new(headings: &'static [Heading], cells: fn(&Value, i64) -> Vec<Value>) -> Self {
-        Table { headings, cells, conditions: |_| None }
+        Table { headings, cells, conditions: |_| None, rank: None }
     }
 
     /// With conditions of rows.
     pub const fn conditions(mut self, conditions: fn(&Value) -> Option<Value>) -> Self {
         self.conditions = conditions;
+        self
+    }
+
+    /// With rows ordered by a number in their objects' JSON.
+    pub const fn ranked(mut self, rank: fn(&[u8]) -> i64) -> Self {
+        self.rank = Some(rank);
         self
     }
 
@@ -120,6 +133,10 @@ impl Printer for Printed {
 
     fn cells(&self, object: &Value, now: i64) -> Vec<Value> {
         (self.table.cells)(object, now)
+    }
+
+    fn rank(&self) -> Option<fn(&[u8]) -> i64> {
+        self.table.rank
     }
 
     fn conditions(&self, object: &Value) -> Option<Value> {

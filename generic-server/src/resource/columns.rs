@@ -26,6 +26,11 @@ pub trait Printer: Send + Sync {
     /// are computed against `now` (seconds since the epoch) as upstream does.
     fn cells(&self, object: &Value, now: i64) -> Vec<Value>;
 
+    /// What rows of a list are ordered by, before their names; `None`: by their names alone.
+    fn rank(&self) -> Option<fn(&[u8]) -> i64> {
+        None
+    }
+
     /// The row's conditions (upstream marks finished pods with one).
     fn conditions(&self, _object: &Value) -> Option<Value> {
         None

@@ -23,7 +23,7 @@ use generic_server::resource::{Resource, SelectableField as Field, UnknownField:
 pub(crate) use components::ComponentStatuses;
 pub(crate) use endpoints::endpoints;
 
-use crate::row::GroupVersion;
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("", "v1");
 
@@ -31,11 +31,7 @@ const V1: GroupVersion = GroupVersion("", "v1");
 pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.virtual_namespaced("bindings", "Binding"),
-        V1.virtual_cluster("componentstatuses", "ComponentStatus")
-            .table(printers::COMPONENT_STATUSES)
-            .short(&["cs"])
-            .only(Verbs::of(&[Verb::Get, Verb::List]))
-            .deprecated("v1 ComponentStatus is deprecated in v1.19+"),
+        component_statuses(),
         V1.namespaced("configmaps", "ConfigMap", "qFsyl6wFWjQ=")
             .table(printers::CONFIG_MAPS)
             .strategy(config::CONFIG_MAPS)
@@ -131,8 +127,16 @@ pub(crate) fn resources() -> Vec<Resource> {
             .fields(Unsupported, [Field::new("spec.clusterIP"), Field::new("spec.type")]),
     ]
     .into_iter()
-    .map(crate::row::Row::build)
+    .map(Row::build)
     .collect()
+}
+
+fn component_statuses() -> Row {
+    V1.virtual_cluster("componentstatuses", "ComponentStatus")
+        .table(printers::COMPONENT_STATUSES)
+        .short(&["cs"])
+        .only(Verbs::of(&[Verb::Get, Verb::List]))
+        .deprecated("v1 ComponentStatus is deprecated in v1.19+")
 }
 
 fn event_fields() -> Vec<Field> {

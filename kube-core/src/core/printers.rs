@@ -27,9 +27,7 @@ pub(super) const SECRETS: Table = Table::new(
 
 /// Service accounts.
 pub(super) const SERVICE_ACCOUNTS: Table =
-    Table::new(&[NAME, text("Secrets", Doc::Of("core.v1.ServiceAccount", "secrets")), AGE], |account, now| {
-        vec![name(account), Value::Int(items(account, &["secrets"]).len() as i64), age(account, now)]
-    });
+    Table::new(&[NAME, AGE], |account, now| vec![name(account), age(account, now)]);
 
 /// Namespaces.
 pub(super) const NAMESPACES: Table =
@@ -393,7 +391,9 @@ pub(super) const NODES: Table = Table::new(
             let held = items(node, &["status", "addresses"]).iter().find(|a| a.str_at(&["type"]) == Some(kind));
             held.map_or_else(|| NONE.into(), |a| text_or(a, &["address"], NONE))
         };
-        let info = |name: &str| text_or(node, &["status", "nodeInfo", name], "<unknown>");
+        let held = |name: &str| node.str_at(&["status", "nodeInfo", name]).filter(|t| !t.is_empty());
+        let info = |name: &str| held(name).unwrap_or("<unknown>");
+        let architecture = held("architecture").map_or_else(String::new, |name| format!(" ({name})"));
         vec![
             name(node),
             status.into(),
@@ -402,9 +402,9 @@ pub(super) const NODES: Table = Table::new(
             text_at(node, &["status", "nodeInfo", "kubeletVersion"]),
             address("InternalIP"),
             address("ExternalIP"),
-            info("osImage"),
-            info("kernelVersion"),
-            info("containerRuntimeVersion"),
+            info("osImage").into(),
+            format!("{}{architecture}", info("kernelVersion")).into(),
+            info("containerRuntimeVersion").into(),
         ]
     },
 );

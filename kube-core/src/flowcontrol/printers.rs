@@ -1,6 +1,6 @@
 //! How flow schemas and priority levels look in tables.
 
-use machinery::Value;
+use machinery::{Value, codec::scan};
 
 use generic_server::printer::{AGE, Doc, NAME, NONE, Table, age, condition, int, name, text, text_at, text_or};
 
@@ -25,7 +25,11 @@ pub(super) const FLOW_SCHEMAS: Table = Table::new(
             missing.into(),
         ]
     },
-);
+)
+.ranked(|schema| {
+    let precedence = scan::field(schema, &["spec", "matchingPrecedence"]);
+    precedence.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)
+});
 
 /// The texts of older versions of two fields, which the tables still show.
 const PRECEDENCE: &str = "`matchingPrecedence` is used to choose among the FlowSchemas that match a given request. The chosen \
@@ -71,3 +75,16 @@ pub(super) const PRIORITY_LEVELS: Table = Table::new(
         ]
     },
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flow_schemas_are_ordered_by_their_precedence() {
+        let rank = FLOW_SCHEMAS.printer().rank().expect("an order");
+        assert_eq!(rank(br#"{"metadata":{"name":"a"},"spec":{"matchingPrecedence":800}}"#), 800);
+        assert_eq!(rank(br#"{"spec":{}}"#), 0);
+        assert!(PRIORITY_LEVELS.printer().rank().is_none());
+    }
+}

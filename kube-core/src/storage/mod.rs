@@ -15,9 +15,7 @@ pub(crate) fn resources() -> Vec<Resource> {
     [
         V1.cluster("csidrivers", "CSIDriver", "hL6j/rwBV5w=").table(printers::DRIVERS).strategy(rules::CSI_DRIVERS),
         V1.cluster("csinodes", "CSINode", "Pe62DkZtjuo=").table(printers::NODES).strategy(rules::CSI_NODES),
-        V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=")
-            .table(printers::CAPACITIES)
-            .strategy(rules::CAPACITIES),
+        V1.namespaced("csistoragecapacities", "CSIStorageCapacity", "xeVl+2Ly1kE=").strategy(rules::CAPACITIES),
         V1.cluster("storageclasses", "StorageClass", "K+m6uJwbjGY=")
             .table(printers::STORAGE_CLASSES)
             .strategy(rules::STORAGE_CLASSES)

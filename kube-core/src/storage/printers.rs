@@ -3,7 +3,7 @@
 use machinery::Value;
 
 use generic_server::printer::{
-    AGE, Doc, NAME, NONE, Table, UNSET, age, boolean, flag, integer, items, name, scalar, text, text_at,
+    AGE, Doc, NAME, NONE, Table, UNSET, age, boolean, flag, integer, items, name, text, text_at,
 };
 
 const CLASS: &str = "storage.v1.StorageClass";
@@ -53,7 +53,7 @@ pub(super) const DRIVERS: Table = Table::new(
         boolean("PodInfoOnMount", Doc::Of(DRIVER, "podInfoOnMount")),
         boolean("StorageCapacity", Doc::Of(DRIVER, "storageCapacity")),
         text("TokenRequests", Doc::Of(DRIVER, "tokenRequests")),
-        text("RequiresRepublish", Doc::Of(DRIVER, "requiresRepublish")),
+        boolean("RequiresRepublish", Doc::Of(DRIVER, "requiresRepublish")),
         text("Modes", Doc::Of(DRIVER, "volumeLifecycleModes")),
         AGE,
     ],
@@ -83,26 +83,11 @@ pub(super) const NODES: Table = Table::new(
     |node, now| vec![name(node), Value::Int(items(node, &["spec", "drivers"]).len() as i64), age(node, now)],
 );
 
-const CAPACITY: &str = "storage.v1.CSIStorageCapacity";
-
-/// Capacities.
-pub(super) const CAPACITIES: Table = Table::new(
-    &[
-        NAME,
-        text("StorageClassName", Doc::Of(CAPACITY, "storageClassName")),
-        text("Capacity", Doc::Of(CAPACITY, "capacity")),
-    ],
-    |capacity, _| {
-        let held = scalar(capacity.get("capacity")).unwrap_or_else(|| UNSET.to_owned());
-        vec![name(capacity), text_at(capacity, &["storageClassName"]), held.into()]
-    },
-);
-
 /// Attachments.
 pub(super) const ATTACHMENTS: Table = Table::new(
     &[
         NAME,
-        text("Attacher", Doc::Of("storage.v1.VolumeAttachmentSpec", "attacher")),
+        text("Attacher", Doc::Of("storage.v1.VolumeAttachmentSpec", "attacher")).named(),
         text("PV", Doc::Of("storage.v1.VolumeAttachmentSource", "persistentVolumeName")),
         text("Node", Doc::Of("storage.v1.VolumeAttachmentSpec", "nodeName")),
         boolean("Attached", Doc::Of("storage.v1.VolumeAttachmentStatus", "attached")),

@@ -48,12 +48,15 @@ impl View {
     pub async fn list(
         self,
         registry: &Arc<Registry>,
-        objects: Vec<Arc<Object>>,
+        mut objects: Vec<Arc<Object>>,
         meta: &ListMeta,
     ) -> Result<Response, Status> {
         self.check_list()?;
         if self.is_raw() && self.is_stored() {
             return Ok(self.raw_list(registry, objects, meta));
+        }
+        if let (Form::Table { .. }, Some(rank)) = (self.accepted.form, self.printer.rank()) {
+            objects.sort_by_cached_key(|object| rank(object.bytes()));
         }
         let layout = Layout::of(&self, meta);
         if objects.is_empty() {
