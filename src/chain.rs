@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use generic_server::{
     admission::{self, AlwaysAdmit, AlwaysDeny, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
-    health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TaskReady},
+    health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TasksReady},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
@@ -45,6 +45,7 @@ use crate::{
     config::{AuthorizationMode, Config},
     identity,
     pki::Pki,
+    version,
 };
 
 /// How often the encryption file is looked at, when it is followed (upstream: the same).
@@ -116,7 +117,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         custom: extensions.table.clone(),
         resolver,
         client: proxy_client(pki)?,
-        address: address.to_string().into(),
+        address: identity::public_address(config, address),
     });
     let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
     let tables = Tables(tables.to_vec());
@@ -165,7 +166,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         Healths { config, lifecycle: &lifecycle, store: &store, encryption: encryption.as_ref(), tasks: &tasks };
     let slis = Arc::new(Slis::new());
     let (healthz, livez, readyz) = (health.healthz(&slis), health.livez(&slis), health.readyz(&slis, caches));
-    let version = Arc::new(Version::new(VERSION));
+    let version = Arc::new(Version::new(&version::build(&config.version)));
     let nothing = Arc::new(NothingHere);
     let mut front = aggregator
         .builder
@@ -220,16 +221,49 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
 }
 
-/// Hooks of upstream's names whose work is part of a task here.
-const HOOKS: [(&str, &str); 7] = [
-    ("generic-apiserver-start-informers", "storage-readiness"),
-    ("start-apiserver-admission-initializer", "storage-readiness"),
-    ("apiservice-registration-controller", "start-kube-aggregator-informers"),
-    ("apiservice-discovery-controller", "start-kube-aggregator-informers"),
-    ("apiservice-openapi-controller", "start-kube-aggregator-informers"),
-    ("apiservice-openapiv3-controller", "start-kube-aggregator-informers"),
-    ("apiservice-status-local-available-controller", "kube-apiserver-autoregistration"),
+/// The hooks that upstream has a check for, in its order, and the tasks that do their work here.
+const HOOKS: [(&str, &[&str]); 31] = [
+    ("start-apiserver-admission-initializer", &["storage-readiness"]),
+    ("generic-apiserver-start-informers", &["storage-readiness"]),
+    ("priority-and-fairness-config-consumer", &["priority-and-fairness-config-consumer"]),
+    ("priority-and-fairness-filter", &["priority-and-fairness-config-consumer"]),
+    ("storage-object-count-tracker-hook", &["storage-object-count-tracker-hook"]),
+    ("start-apiextensions-informers", &["start-apiextensions-informers"]),
+    ("start-apiextensions-controllers", &["start-apiextensions-controllers"]),
+    ("crd-informer-synced", &["crd-informer-synced"]),
+    ("start-system-namespaces-controller", &["start-system-namespaces-controller"]),
+    ("peer-endpoint-reconciler-controller", &["start-kube-apiserver-identity-lease-controller"]),
+    ("start-cluster-authentication-info-controller", &["start-cluster-authentication-info-controller"]),
+    ("start-kube-apiserver-identity-lease-controller", &["start-kube-apiserver-identity-lease-controller"]),
+    (
+        "start-kube-apiserver-identity-lease-garbage-collector",
+        &["start-kube-apiserver-identity-lease-garbage-collector"],
+    ),
+    ("storage-readiness", &["storage-readiness"]),
+    ("start-legacy-token-tracking-controller", &["start-legacy-token-tracking-controller"]),
+    (
+        "start-service-ip-repair-controllers",
+        &["start-service-ip-repair-controllers", "start-service-node-port-repair-controllers"],
+    ),
+    ("rbac/bootstrap-roles", &["rbac/bootstrap-roles"]),
+    ("scheduling/bootstrap-system-priority-classes", &["scheduling/bootstrap-system-priority-classes"]),
+    ("priority-and-fairness-config-producer", &["priority-and-fairness-config-producer"]),
+    ("bootstrap-controller", &["bootstrap-controller"]),
+    ("start-kubernetes-service-cidr-controller", &["start-kubernetes-service-cidr-controller"]),
+    ("aggregator-reload-proxy-client-cert", &["start-kube-aggregator-informers"]),
+    ("start-kube-aggregator-informers", &["start-kube-aggregator-informers"]),
+    ("apiservice-status-local-available-controller", &["kube-apiserver-autoregistration"]),
+    ("apiservice-status-remote-available-controller", &["apiservice-status-remote-available-controller"]),
+    ("apiservice-registration-controller", &["start-kube-aggregator-informers"]),
+    ("apiservice-wait-for-first-sync", &["start-kube-aggregator-informers"]),
+    ("apiservice-discovery-controller", &["start-kube-aggregator-informers"]),
+    ("kube-apiserver-autoregistration", &["kube-apiserver-autoregistration"]),
+    ("apiservice-openapi-controller", &["start-kube-aggregator-informers"]),
+    ("apiservice-openapiv3-controller", &["start-kube-aggregator-informers"]),
 ];
+
+/// Upstream's check that what is built in has been registered; it stands behind this hook.
+const AUTOREGISTRATION: &str = "kube-apiserver-autoregistration";
 
 /// What the health paths are made of.
 struct Healths<'a> {
@@ -242,12 +276,12 @@ struct Healths<'a> {
 
 impl Healths<'_> {
     fn healthz(&self, slis: &Arc<Slis>) -> Arc<Health> {
-        let health = self.store_answers(self.providers(Health::new("healthz")));
+        let health = self.store_answers(self.providers(Health::new("healthz").alive()));
         Arc::new(self.hooks(health).counted(slis.clone()))
     }
 
     fn livez(&self, slis: &Arc<Slis>) -> Arc<Health> {
-        Arc::new(self.hooks(self.store_answers(Health::new("livez"))).counted(slis.clone()))
+        Arc::new(self.hooks(self.store_answers(Health::new("livez").alive())).counted(slis.clone()))
     }
 
     fn readyz(&self, slis: &Arc<Slis>, caches: Vec<Arc<Cache>>) -> Arc<Health> {
@@ -270,12 +304,21 @@ impl Healths<'_> {
         health.with("etcd", Arc::new(StoreAnswers(self.store.clone(), self.config.storage.health_timeout)))
     }
 
-    /// A check for each task, and for what hooks of upstream's do in them.
-    fn hooks(&self, health: Health) -> Health {
-        let hook = |health: Health, (name, task): (&str, &'static str)| {
-            health.with(format!("poststarthook/{name}"), Arc::new(TaskReady(self.tasks.clone(), task)))
-        };
-        HOOKS.into_iter().fold(health, hook).tasks(self.tasks.clone())
+    /// A check for each of upstream's hooks, and for each task that is none of them.
+    fn hooks(&self, mut health: Health) -> Health {
+        for (name, tasks) in HOOKS {
+            let running: Vec<_> = tasks.iter().copied().filter(|task| self.tasks.state(task).is_some()).collect();
+            if running.is_empty() {
+                continue; // flags have switched it off
+            }
+            let check = Arc::new(TasksReady(self.tasks.clone(), running));
+            health = health.with(format!("poststarthook/{name}"), check.clone());
+            if name == AUTOREGISTRATION {
+                health = health.with("autoregister-completion", check);
+            }
+        }
+        let known: Vec<&str> = HOOKS.iter().flat_map(|(_, tasks)| tasks.iter().copied()).collect();
+        health.tasks(self.tasks.clone(), known)
     }
 }
 

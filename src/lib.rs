@@ -8,11 +8,10 @@ mod identity;
 mod logging;
 pub mod pki;
 mod run;
+mod version;
 
 pub use run::main;
-
-/// The version that clients and operators see.
-pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+pub use version::VERSION;
 
 /// What the system said, without the number.
 fn plain_io_error(error: &std::io::Error) -> String {

@@ -8,7 +8,7 @@ use generic_server::{
     tasks::Tasks,
 };
 
-use crate::{VERSION, chain, config::Config, flags, pki::Pki, plain_io_error};
+use crate::{VERSION, chain, config::Config, flags, pki::Pki, plain_io_error, version};
 
 /// How often certificates of our own are looked at, to be renewed long before they expire.
 const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
@@ -28,11 +28,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match flags.text("version").as_str() {
-        "" => {}
         "raw" => {
-            println!("version.Info{{Major:\"1\", Minor:\"36\", GitVersion:\"{VERSION}\"}}");
+            println!("{}", version::build(VERSION).raw());
             return ExitCode::SUCCESS;
         }
+        // None, or the version to report.
+        text if text.is_empty() || text.starts_with('v') => {}
         _ => {
             println!("Kubernetes {VERSION}");
             return ExitCode::SUCCESS;
@@ -72,6 +73,7 @@ async fn run(config: Config) -> Result<()> {
     lifecycle.listen_for_signals().context("cannot listen for signals")?;
     let chain = chain::build(&config, &pki, lifecycle.clone(), listener.local_addr()).await?;
     let pipeline = chain.pipeline.clone();
+    let reported = config.version.clone();
     let service = move |request| pipeline.clone().handle(request);
     if let Some(path) = pki.write_kubeconfig(config.serving.bind.address, port)? {
         say(&format!("export KUBECONFIG={}", path.display()));
@@ -81,7 +83,7 @@ async fn run(config: Config) -> Result<()> {
     let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, service, lifecycle.clone()));
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
-    tracing::info!(version = VERSION, port, "serving");
+    tracing::info!(version = reported, port, "serving");
     // A signal must end a server that cannot become ready, too; and a store that cannot go on.
     let failed = tokio::select! {
         () = serve_until_requested(&lifecycle, &chain.tasks) => None,

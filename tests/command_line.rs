@@ -65,6 +65,14 @@ fn help_and_version_are_answered() {
     let folder = tempfile::tempdir().expect("a folder");
     let version = run(folder.path(), &["--version"]);
     assert_eq!(text(&version.stdout), concat!("Kubernetes v", env!("CARGO_PKG_VERSION"), "\n"));
+    let raw = run(folder.path(), &["--version=raw"]);
+    let start = concat!(
+        r#"version.Info{Major:"1", Minor:"36", EmulationMajor:"", EmulationMinor:"", MinCompatibilityMajor:"", "#,
+        r#"MinCompatibilityMinor:"", GitVersion:"v"#,
+        env!("CARGO_PKG_VERSION"),
+        r#"", GitCommit:""#,
+    );
+    assert!(text(&raw.stdout).starts_with(start), "{}", text(&raw.stdout));
     let help = run(folder.path(), &["-h"]);
     assert!(help.status.success() && text(&help.stdout).contains("--secure-port int"));
 }

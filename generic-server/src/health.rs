@@ -15,7 +15,7 @@ use crate::{
     request::Request,
     serve::Lifecycle,
     server::Endpoint,
-    tasks::{State, Tasks},
+    tasks::{State, TaskStatus, Tasks},
 };
 
 /// One check.
@@ -30,6 +30,8 @@ pub struct Health {
     path: &'static str,
     checks: Vec<(String, Arc<dyn Check>)>,
     tasks: Option<Tasks>,
+    /// Tasks that have checks under other names.
+    known: Vec<&'static str>,
     last: Vec<(String, Arc<dyn Check>)>,
     slis: Option<Arc<Slis>>,
 }
@@ -39,7 +41,7 @@ impl Health {
     pub fn new(path: &'static str) -> Self {
         let always: [(String, Arc<dyn Check>); 2] =
             [("ping".into(), Arc::new(Always)), ("log".into(), Arc::new(Always))];
-        Health { path, checks: always.into(), tasks: None, last: Vec::new(), slis: None }
+        Health { path, checks: always.into(), tasks: None, known: Vec::new(), last: Vec::new(), slis: None }
     }
 
     /// With one more check.
@@ -49,11 +51,24 @@ impl Health {
         self
     }
 
-    /// With a check for each task.
+    /// With the check of upstream's certificate for requests to itself, which cannot expire here: there are no such requests.
     #[must_use]
-    pub fn tasks(mut self, tasks: Tasks) -> Self {
+    pub fn alive(self) -> Self {
+        self.with("loopback-serving-certificate", Arc::new(Always))
+    }
+
+    /// With a check for each task but these, which others look after.
+    #[must_use]
+    pub fn tasks(mut self, tasks: Tasks, known: Vec<&'static str>) -> Self {
         self.tasks = Some(tasks);
+        self.known = known;
         self
+    }
+
+    /// The tasks that have a check of their own name.
+    fn own(&self) -> impl Iterator<Item = TaskStatus> {
+        let all = self.tasks.iter().flat_map(Tasks::status);
+        all.filter(|task| !self.known.iter().any(|known| task.name == *known))
     }
 
     /// With a check behind those of the tasks.
@@ -75,7 +90,7 @@ impl Health {
         for (name, check) in &self.checks {
             results.push((name.clone(), check.check().await));
         }
-        for status in self.tasks.iter().flat_map(Tasks::status) {
+        for status in self.own() {
             let result = match status.state {
                 State::Ready => Ok(()),
                 State::Starting => Err("not finished".to_owned()),
@@ -139,7 +154,7 @@ impl Endpoint for Health {
     }
 
     fn listed(&self) -> Vec<String> {
-        let tasks = self.tasks.iter().flat_map(Tasks::status).map(|task| format!("poststarthook/{}", task.name));
+        let tasks = self.own().map(|task| format!("poststarthook/{}", task.name));
         let checks = self.checks.iter().chain(&self.last).map(|(name, _)| name.clone());
         checks.chain(tasks).map(|name| format!("/{}/{name}", self.path)).collect()
     }
@@ -155,17 +170,17 @@ impl Check for Always {
     }
 }
 
-/// A task is ready: for hooks of upstream's names whose work is part of another task here.
-pub struct TaskReady(pub Tasks, pub &'static str);
+/// Tasks are ready: those that do the work of one of upstream's hooks.
+pub struct TasksReady(pub Tasks, pub Vec<&'static str>);
 
 #[async_trait]
-impl Check for TaskReady {
+impl Check for TasksReady {
     async fn check(&self) -> Result<(), String> {
-        match self.0.state(self.1) {
+        self.1.iter().try_for_each(|task| match self.0.state(task) {
             Some(State::Ready) => Ok(()),
             Some(State::Failed(why)) => Err(why),
             Some(State::Starting) | None => Err("not finished".to_owned()),
-        }
+        })
     }
 }
 

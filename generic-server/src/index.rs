@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
-use machinery::{Str, Value, meta::status::Status, object};
+use machinery::{Map, Str, Value, meta::status::Status, object};
 
 use crate::{
     negotiate::{Accepted, Media, Offer},
@@ -41,24 +41,61 @@ impl Endpoint for Index {
     }
 }
 
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// The version that is reported: `v1.36.2`, `v1.36.2-custom`.
+    pub version: String,
+    /// The commit; empty if it is not known.
+    pub commit: &'static str,
+    /// Whether the sources were those of the commit: `clean` or `dirty`; empty if it is not known.
+    pub tree_state: &'static str,
+    /// When it was built, as RFC 3339.
+    pub date: String,
+}
+
+impl Build {
+    /// What every answer about it says, in upstream's order.
+    fn facts(&self) -> [(&'static str, &'static str, String); 13] {
+        let mut parts = self.version.trim_start_matches('v').split('.');
+        let mut next = || parts.next().unwrap_or_default().to_owned();
+        let (major, minor) = (next(), next());
+        let before = minor.parse::<u32>().map_or(0, |m| m.saturating_sub(1)).to_string();
+        [
+            ("major", "Major", major.clone()),
+            ("minor", "Minor", minor.clone()),
+            ("emulationMajor", "EmulationMajor", major.clone()),
+            ("emulationMinor", "EmulationMinor", minor),
+            ("minCompatibilityMajor", "MinCompatibilityMajor", major),
+            ("minCompatibilityMinor", "MinCompatibilityMinor", before),
+            ("gitVersion", "GitVersion", self.version.clone()),
+            ("gitCommit", "GitCommit", self.commit.to_owned()),
+            ("gitTreeState", "GitTreeState", self.tree_state.to_owned()),
+            ("buildDate", "BuildDate", self.date.clone()),
+            ("goVersion", "GoVersion", concat!("rust ", env!("CARGO_PKG_RUST_VERSION")).to_owned()),
+            ("compiler", "Compiler", "rustc".to_owned()),
+            ("platform", "Platform", format!("{}/{}", std::env::consts::OS, go_architecture())),
+        ]
+    }
+
+    /// What `--version=raw` shows. What the server is compatible with is not said there.
+    pub fn raw(&self) -> String {
+        let shown = self.facts().map(|(key, member, value)| {
+            let held = if key.starts_with("emulation") || key.starts_with("minCompat") { String::new() } else { value };
+            format!("{member}:{held:?}")
+        });
+        format!("version.Info{{{}}}", shown.join(", "))
+    }
+}
+
 /// The version, as clients read it.
-pub struct Version(pub Value);
+pub struct Version(Value);
 
 impl Version {
-    /// Of `v1.36.2` and the like.
-    pub fn new(git_version: &str) -> Self {
-        let mut parts = git_version.trim_start_matches('v').split('.');
-        let (major, minor) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
-        let before = minor.parse::<u32>().map_or(0, |m| m.saturating_sub(1)).to_string();
-        Version(object! {
-            "major" => major, "minor" => minor,
-            "emulationMajor" => major, "emulationMinor" => minor,
-            "minCompatibilityMajor" => major, "minCompatibilityMinor" => before,
-            "gitVersion" => git_version, "gitCommit" => option_env!("GIT_COMMIT").unwrap_or("unknown"),
-            "gitTreeState" => "", "buildDate" => "1970-01-01T00:00:00Z",
-            "goVersion" => concat!("rust ", env!("CARGO_PKG_RUST_VERSION")), "compiler" => "rustc",
-            "platform" => format!("{}/{}", std::env::consts::OS, go_architecture()),
-        })
+    /// Of a build.
+    pub fn new(build: &Build) -> Self {
+        let facts = build.facts().into_iter().map(|(key, _, value)| (Str::new_static(key), Value::from(value)));
+        Version(facts.collect::<Map>().into())
     }
 }
 

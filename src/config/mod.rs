@@ -26,7 +26,7 @@ pub use requests::Requests;
 pub use serving::Serving;
 pub use storage::{Encryption, Etcd, Storage};
 
-use crate::flags::Parsed;
+use crate::{VERSION, flags::Parsed};
 
 /// What the server was told to be.
 #[derive(Clone, Debug)]
@@ -57,6 +57,8 @@ pub struct Config {
     pub proxying: Proxying,
     /// `--allow-privileged`.
     pub allow_privileged: bool,
+    /// `--version=v…`: the version that is reported.
+    pub version: String,
     /// What is logged, and how.
     pub logging: Logging,
     /// `--profiling`: whether profiles and the verbosity of logs are served below `/debug`.
@@ -186,6 +188,7 @@ impl Config {
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
             allow_privileged: flags.bool("allow-privileged"),
+            version: Some(flags.text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| VERSION.to_owned()),
             logging: Logging::from_flags(flags, &mut findings),
             profiling: flags.bool("profiling"),
             flags: flags.all(),

@@ -193,7 +193,7 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         &["--feature-gates=ShardedListAndWatch=true"],
         "cannot set feature gate ShardedListAndWatch to true: this server does not have it yet",
     );
-    check(&["--runtime-config=api/all=false"], "invalid key with only api/all=false");
+    check(&["--runtime-config=api/all=false"], "invalid runtime-config with only api/all=false");
     check(
         &["--runtime-config=apps/v1=maybe"],
         "invalid value of apps/v1: maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",

@@ -110,10 +110,14 @@ impl Parsed {
         self.given.contains_key(flag)
     }
 
-    /// Flags that were given and do nothing.
+    /// Flags that were given and do nothing, though they say something else than their default.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = &'static str> {
-        let given = FLAGS.iter().filter(|flag| flag.effect == Effect::NoEffectYet && self.is_given(flag.name));
-        given.map(|flag| flag.name)
+        let idle = FLAGS.iter().filter(|flag| flag.effect == Effect::NoEffectYet && self.is_given(flag.name));
+        idle.filter(|flag| self.value(flag.name) != Self::default_of(flag)).map(|flag| flag.name)
+    }
+
+    fn default_of(flag: &Flag) -> Value {
+        flag.kind.default_value(flag.default).expect("a test reads every default")
     }
 
     /// All flags, and their values as text.
@@ -124,7 +128,7 @@ impl Parsed {
     fn value(&self, name: &str) -> Value {
         let flag = find(name);
         let given = self.given.get(flag.name).cloned();
-        given.unwrap_or_else(|| flag.kind.default_value(flag.default).expect("a test reads every default"))
+        given.unwrap_or_else(|| Self::default_of(flag))
     }
 }
 
@@ -226,5 +230,7 @@ mod tests {
         let parsed =
             given(&["--contention-profiling=false", "--contention-profiling=true", "--secure-port=0"]).expect("parses");
         assert_eq!(parsed.without_effect().collect::<Vec<_>>(), ["contention-profiling"]);
+        let parsed = given(&["--feature-gates=", "--contention-profiling=false"]).expect("parses");
+        assert_eq!(parsed.without_effect().count(), 0, "what says nothing needs no effect");
     }
 }

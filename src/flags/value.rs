@@ -321,6 +321,7 @@ fn read_quantity(text: &str) -> Result<String, String> {
 fn read_version(text: &str) -> Result<String, String> {
     match text {
         "" | "raw" => Ok(text.to_owned()),
+        _ if text.starts_with('v') => crate::version::check(text).map(|()| text.to_owned()),
         _ => Ok(if parse_bool(text)? { "true".to_owned() } else { String::new() }),
     }
 }
@@ -360,6 +361,7 @@ mod tests {
         check(Kind::Pattern, "server=high");
         check(Kind::Quantity, "12X");
         check(Kind::Version, "maybe");
+        check(Kind::Version, "v1.35.0");
     }
 
     #[test]

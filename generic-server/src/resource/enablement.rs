@@ -34,8 +34,9 @@ impl Enablement {
     /// # Errors
     /// What is wrong, in upstream's words.
     pub fn parse(pairs: &BTreeMap<String, String>) -> Result<Self, String> {
+        let pairs = &complete(pairs);
         if pairs.len() == 1 && pairs.get("api/all").is_some_and(|value| value == "false") {
-            return Err("invalid key with only api/all=false".to_owned());
+            return Err("invalid runtime-config with only api/all=false".to_owned());
         }
         let mut found = Enablement::default();
         let mut unknown = BTreeSet::new();
@@ -93,16 +94,27 @@ impl Enablement {
     }
 }
 
-/// Whether the version is one of Kubernetes'; groups of others are noted.
+/// Replaces the keys of the core group that predate groups: all of them, with or without a resource, stand for the whole
+/// version, and `api/legacy` for nothing.
+fn complete(pairs: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_core = |key: &str| {
+        let key = key.strip_prefix("api/").unwrap_or(key);
+        key == "v1" || key.starts_with("v1/")
+    };
+    let pairs = pairs.iter().filter(|(key, _)| *key != "api/legacy");
+    pairs.map(|(key, value)| (if is_core(key) { "/v1" } else { key }.to_owned(), value.clone())).collect()
+}
+
+/// Whether the version is one of Kubernetes'; those of other groups are noted.
 fn check_version(group: &str, version: &str, unknown: &mut BTreeSet<String>) -> Result<bool, String> {
+    let shown = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let Some((_, versions)) = REGISTERED.iter().chain(&OTHERS).find(|(known, _)| *known == group) else {
-        unknown.insert(group.to_owned());
+        unknown.insert(shown);
         return Ok(false);
     };
     if versions.contains(&version) {
         return Ok(true);
     }
-    let shown = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Err(format!("group version {shown} that has not been registered"))
 }
 
@@ -155,13 +167,29 @@ mod tests {
     }
 
     #[test]
+    fn the_core_group_has_keys_from_before_there_were_groups() {
+        let check = |text: &str, expect: bool| {
+            let apis = parse(text).expect(text);
+            assert_eq!(apis.allows("", "v1", "pods"), expect, "{text}");
+            assert!(apis.allows("batch", "v1", "jobs"), "{text}");
+        };
+        check("api/v1", true);
+        check("v1=false", false);
+        check("api/v1=false", false);
+        check("v1/configmaps=false", false);
+        check("api/v1/pods=true", true);
+        check("api/legacy=false", true);
+        check("api/legacy=true,/v1=false", false);
+    }
+
+    #[test]
     fn what_is_wrong_is_said_in_upstreams_words() {
         let check = |text: &str, expect: &str| assert_eq!(parse(text).expect_err(text), expect);
-        check("api/all=false", "invalid key with only api/all=false");
+        check("api/all=false", "invalid runtime-config with only api/all=false");
         check("api/all=maybe", "invalid value api/all=maybe");
-        check("v1", "runtime-config invalid key v1");
+        check("v2", "runtime-config invalid key v2");
         check("a/b/c/d", "runtime-config invalid key a/b/c/d");
-        check("foo.dev/v1,api/legacy", "unknown api groups api,foo.dev");
+        check("foo.dev/v1,api/v2,api/legacy", "unknown api groups api/v2,foo.dev/v1");
         check("apps/v9", "group version apps/v9 that has not been registered");
         check(
             "apps/v1=maybe",
