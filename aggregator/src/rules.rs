@@ -37,7 +37,7 @@ impl Strategy for ApiServiceRules {
     }
 
     fn name_rule(&self) -> names::NameRule {
-        names::name_is_path_segment
+        names::any_name // which ones are allowed depends on the object
     }
 
     fn validate(&self, _cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
@@ -60,9 +60,15 @@ fn validate(object: &Value) -> Vec<FieldError> {
     let (name, group, version) = (text(&["metadata", "name"]), text(&["spec", "group"]), text(&["spec", "version"]));
     let mut errors = Vec::new();
     let wanted = format!("{version}.{group}");
-    if name != wanted {
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
-        errors.push(FieldError::invalid("metadata.name", name, detail));
+    let prefix = text(&["metadata", "generateName"]);
+    for (field, given) in [("metadata.generateName", prefix), ("metadata.name", name)] {
+        let mut problems = names::path_segment_name(given);
+        if problems.is_empty() && given != wanted {
+            problems.push(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}"));
+        }
+        if !given.is_empty() {
+            errors.extend(invalid_each(field, given, problems));
+        }
     }
     if group.is_empty() {
         if version != "v1" {
@@ -83,12 +89,12 @@ fn validate(object: &Value) -> Vec<FieldError> {
         let detail = "must be positive and less than 1000";
         errors.push(FieldError::invalid("spec.versionPriority", version_priority, detail));
     }
-    let bundle = object.at(&["spec", "caBundle"]).is_some();
+    let bundle = !text(&["spec", "caBundle"]).is_empty();
     let insecure = object.at(&["spec", "insecureSkipTLSVerify"]).and_then(Value::as_bool).unwrap_or(false);
     if object.at(&["spec", "service"]).is_none() {
         if bundle {
-            let value = object.at(&["spec", "caBundle"]).cloned().unwrap_or_default();
-            errors.push(FieldError::invalid("spec.caBundle", value, "local APIServices may not have a caBundle"));
+            let shown = format!("{} bytes", base64_length(text(&["spec", "caBundle"])));
+            errors.push(FieldError::invalid("spec.caBundle", shown, "local APIServices may not have a caBundle"));
         }
         if insecure {
             let detail = "local APIServices may not have insecureSkipTLSVerify";
@@ -113,6 +119,11 @@ fn validate(object: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// How many bytes a text of base64 holds.
+fn base64_length(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +142,26 @@ mod tests {
         check("v1.a.example", spec("a.example"), &[]);
         check("v1.b.example", spec("a.example"), &["metadata.name"]);
         check("v1.", spec(""), &[]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_upstreams_words() {
+        let object = object! {
+            "metadata" => object! { "name" => "a/b", "generateName" => "x" },
+            "spec" => object! {
+                "group" => "a.example", "version" => "v1", "groupPriorityMinimum" => 100, "versionPriority" => 10,
+                "caBundle" => "YWJj",
+            },
+        };
+        let texts: Vec<String> = validate(&object).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                r#"metadata.generateName: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.a.example""#,
+                r#"metadata.name: Invalid value: "a/b": may not contain '/'"#,
+                r#"spec.caBundle: Invalid value: "3 bytes": local APIServices may not have a caBundle"#,
+            ]
+        );
     }
 
     #[test]

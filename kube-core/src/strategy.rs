@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) template: Option<&'static [&'static str]>,
     /// Which names the kind allows.
     pub(crate) names: NameRule,
+    /// Finalizers without a domain are the standard ones.
+    pub(crate) standard_finalizers: bool,
     /// PUT of an object that does not exist creates it.
     pub(crate) create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
@@ -110,6 +112,7 @@ impl Rules {
         generation: None,
         template: None,
         names: names::name_is_dns_subdomain,
+        standard_finalizers: true,
         create_on_update: false,
         unconditional_update: true,
         orphans: false,
@@ -158,6 +161,12 @@ impl Rules {
     /// With another rule for names.
     pub(crate) const fn names(mut self, rule: NameRule) -> Self {
         self.names = rule;
+        self
+    }
+
+    /// With finalizers of any qualified name.
+    pub(crate) const fn any_finalizers(mut self) -> Self {
+        self.standard_finalizers = false;
         self
     }
 
@@ -407,6 +416,10 @@ impl Strategy for Kind {
 
     fn second_look(&self) -> SecondLook {
         self.second_look
+    }
+
+    fn knows_standard_finalizers(&self) -> bool {
+        self.rules.standard_finalizers
     }
 
     fn name_rule(&self) -> NameRule {

@@ -123,6 +123,10 @@ impl Registry {
             errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
         }
         errors.extend(strategy.validate(&write.context(), &object));
+        if errors.is_empty() {
+            // What every kind's names must be is looked at last.
+            errors = validation::validate_path_names(Meta::of(&object));
+        }
         let name = metadata::text(&object, "name").to_owned();
         if !errors.is_empty() {
             return Err(Status::invalid(&self.group_kind(), &name, errors));

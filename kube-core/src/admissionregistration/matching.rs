@@ -89,7 +89,12 @@ pub(super) fn match_resources(matches: &Field<'_>, errors: &mut Errors) {
     if !matches.is_set() {
         return;
     }
-    matches.at("matchPolicy").required_one_of(MATCH_POLICIES, errors);
+    let policy = matches.at("matchPolicy");
+    if policy.is_set() {
+        policy.one_of(MATCH_POLICIES, errors);
+    } else {
+        policy.required("", errors);
+    }
     for selector in ["namespaceSelector", "objectSelector"] {
         let selector = matches.at(selector);
         if selector.is_set() {

@@ -147,8 +147,12 @@ fn audit_annotation(annotation: &Field<'_>, policy: &str, compiler: &mut Compile
     let (key, value) = (annotation.at("key"), annotation.at("valueExpression"));
     // In the audit log the key stands behind the policy's name.
     let full = format!("{policy}/{}", key.text());
-    for message in names::qualified_name(&full) {
-        key.invalid_as(full.as_str(), message, errors);
+    if policy.is_empty() {
+        key.invalid("requires metadata.name be non-empty", errors);
+    } else {
+        for message in names::qualified_name(&full) {
+            key.invalid_as(full.as_str(), message, errors);
+        }
     }
     let text = value.text().trim();
     if text.is_empty() {

@@ -11,6 +11,7 @@ use crate::{
 /// The rules of policies that change objects.
 pub(super) const MUTATING_POLICIES: Rules = Rules::COUNTED
     .conditional()
+    .any_finalizers()
     .defaults(policy)
     .validate(policies::mutating)
     .validate_update(policies::mutating_update);
@@ -23,6 +24,7 @@ pub(super) const VALIDATING_POLICIES: Rules = Rules {
     ..Rules::COUNTED
 }
 .conditional()
+.any_finalizers()
 .defaults(policy)
 .validate(policies::validating)
 .validate_update(policies::validating_update)
@@ -31,6 +33,7 @@ pub(super) const VALIDATING_POLICIES: Rules = Rules {
 /// The rules of bindings of policies that change objects.
 pub(super) const MUTATING_BINDINGS: Rules = Rules::COUNTED
     .conditional()
+    .any_finalizers()
     .defaults(|binding| within(binding, "spec", |spec| within(spec, "matchResources", match_resources)))
     .validate(policies::mutating_binding);
 
@@ -41,6 +44,7 @@ pub(super) const VALIDATING_BINDINGS: Rules = MUTATING_BINDINGS.validate(policie
 pub(super) const VALIDATING_WEBHOOKS: Rules = Rules::PLAIN
     .counts(&["webhooks"])
     .conditional()
+    .any_finalizers()
     .defaults(|config| each(config, "webhooks", webhook))
     .validate(webhooks::configuration)
     .validate_update(webhooks::configuration_update);

@@ -1,5 +1,7 @@
 //! What is wrong with workloads.
 
+use std::collections::HashSet;
+
 use generic_server::resource::WriteContext;
 use machinery::meta::{
     BadValue, FieldError,
@@ -15,7 +17,7 @@ use crate::validation::{Errors, Field, Go, Member, shown};
 type Cx<'a> = WriteContext<'a>;
 
 const ROLLING: &[Member] =
-    &[Member("MaxUnavailable", "maxUnavailable", Go::Plain), Member("MaxSurge", "maxSurge", Go::Plain)];
+    &[Member("MaxUnavailable", "maxUnavailable", Go::Number), Member("MaxSurge", "maxSurge", Go::Number)];
 const STRATEGY: &[Member] =
     &[Member("Type", "type", Go::Text), Member("RollingUpdate", "rollingUpdate", Go::Pointer(ROLLING))];
 const SET_ROLLING: &[Member] =
@@ -296,6 +298,10 @@ fn stateful_set_spec(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Err
     if !service.is_empty() && !old.is_some_and(|old| old.at("serviceName").same(&service)) {
         service.check(names::dns1123_label, errors);
     }
+    let claims = spec.at("volumeClaimTemplates");
+    if !old.is_some_and(|old| old.at("volumeClaimTemplates").same(&claims)) {
+        claims.each(|claim| claim_spec(&claim.at("spec"), errors));
+    }
     let selector = spec.at("selector");
     required_selector(&selector, "statefulset", errors);
     let pods = spec.at("template");
@@ -305,10 +311,6 @@ fn stateful_set_spec(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Err
         selector.invalid_selector("", errors);
     }
     runs_on(&pods, "StatefulSet", errors);
-    let claims = spec.at("volumeClaimTemplates");
-    if !old.is_some_and(|old| old.at("volumeClaimTemplates").same(&claims)) {
-        claims.each(|claim| claim_spec(&claim.at("spec"), errors));
-    }
 }
 
 /// The template of pods whose claims are volumes too. What was never looked at in the past, and was wrong, may stay wrong.
@@ -339,16 +341,16 @@ fn as_made(pods: &Value, claims: &[Value]) -> Value {
         pods.remove_at(&["spec", own]);
     }
     let named = claims.iter().filter_map(|claim| claim.str_at(&["metadata", "name"]));
-    let claimed: Vec<Value> = named
+    let mut all: Vec<Value> = named
         .map(|name| object! { "name" => name, "persistentVolumeClaim" => object! { "claimName" => name } })
         .collect();
-    if claimed.is_empty() {
+    if all.is_empty() {
         return pods;
     }
-    let is_claimed = |volume: &Value| claimed.iter().any(|claim| claim.str_at(&["name"]) == volume.str_at(&["name"]));
+    let claimed: HashSet<&str> = claims.iter().filter_map(|claim| claim.str_at(&["metadata", "name"])).collect();
     let volumes = pods.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default();
-    let mut all: Vec<Value> = volumes.iter().filter(|volume| !is_claimed(volume)).cloned().collect();
-    all.extend(claimed);
+    let is_claimed = |volume: &Value| volume.str_at(&["name"]).is_some_and(|name| claimed.contains(name));
+    all.extend(volumes.iter().filter(|volume| !is_claimed(volume)).cloned());
     pods.set(&["spec", "volumes"], all);
     pods
 }
@@ -480,6 +482,7 @@ mod tests {
         let names: Vec<_> =
             made.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default().iter().collect();
         assert_eq!(names.len(), 2);
-        assert_eq!(names[1].str_at(&["persistentVolumeClaim", "claimName"]), Some("data"));
+        assert_eq!(names[0].str_at(&["persistentVolumeClaim", "claimName"]), Some("data"), "claims come first");
+        assert_eq!(names[1].str_at(&["name"]), Some("own"));
     }
 }

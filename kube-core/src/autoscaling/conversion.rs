@@ -184,10 +184,13 @@ fn behavior_from_go(behavior: &Value) -> Option<Value> {
     }
     for (_, rules) in map.iter_mut() {
         let mut read = pick(rules, &["stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance"]);
-        if let Some(policies) = read.get_mut("policies").and_then(Value::as_array_mut) {
-            for policy in policies {
-                *policy = pick(policy, &["type", "value", "periodSeconds"]);
-            }
+        // What has no policies here gets none by default: the rules of v2 find that they are missing.
+        let policies = read.make_object().entry("policies");
+        if policies.is_null() {
+            *policies = Vec::<Value>::new().into();
+        }
+        for policy in policies.as_array_mut().into_iter().flatten() {
+            *policy = pick(policy, &["type", "value", "periodSeconds"]);
         }
         *rules = read;
     }
@@ -227,6 +230,14 @@ mod tests {
             )
         );
         assert_eq!(V1.to_storage(served), stored);
+    }
+
+    #[test]
+    fn rules_without_policies_are_not_completed() {
+        let text = r#"{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/behavior":"{\"ScaleUp\":{\"Policies\":null}}"}},
+            "spec":{"maxReplicas":5}}"#;
+        let stored = V1.to_storage(parse(text));
+        assert_eq!(stored.at(&["spec", "behavior"]), Some(&parse(r#"{"scaleUp":{"policies":[]}}"#)));
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn exit_codes(codes: &Field<'_>, containers: &HashSet<&str>, errors: &mut Errors
     }
     let values = codes.at("values");
     if values.is_empty() {
-        values.invalid_as(Value::Array(Default::default()), "at least one value is required", errors);
+        values.invalid("at least one value is required", errors);
     } else if values.len() > MAX_EXIT_CODES {
         errors.push(FieldError::too_many(values, values.len(), MAX_EXIT_CODES));
     }

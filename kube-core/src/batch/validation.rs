@@ -9,7 +9,7 @@ use machinery::{
 use super::{failure_policy, indexes, schedule};
 use crate::{
     apps::template::template,
-    core::pods::validation::internal::shown_template,
+    core::pods::validation::internal::{shown_spec, shown_template},
     validation::{Errors, Field, Go, MISMATCH, Member, selects, shown},
 };
 
@@ -43,7 +43,7 @@ fn whole_job(job: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
         // The last pod's hostname has its index behind the job's name.
         let last = format!("{}-{}", name.text(), completions - 1);
         if !names::dns1123_label(&last).is_empty() {
-            name.invalid(format!("will not able to create pod with invalid DNS label: {last}"), errors);
+            name.invalid_text(format!("will not able to create pod with invalid DNS label: {last}"), errors);
         }
     }
 }
@@ -146,7 +146,7 @@ fn completion_mode(spec: &Field<'_>, errors: &mut Errors) {
     }
     match mode.text() {
         "Indexed" => indexed(spec, errors),
-        "" | "NonIndexed" => {
+        kind if kind == "NonIndexed" || !mode.is_set() => {
             for member in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if spec.at(member).is_set() {
                     spec.at(member).invalid("requires indexed completion mode", errors);
@@ -323,7 +323,7 @@ fn template_change(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
         }
     }
     if !pod.same(&pod.with(&before)) {
-        changed(errors);
+        pod.invalid_as(shown_spec(pod.value()), "field is immutable", errors);
     }
 }
 

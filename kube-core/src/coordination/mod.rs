@@ -19,6 +19,7 @@ pub(crate) use identity::tasks as identity_tasks;
 const RULES: Rules = Rules::PLAIN
     .create_on_update()
     .conditional()
+    .any_finalizers()
     .create(|_, lease| drop_disabled(lease, None))
     .update(|_, lease, old| drop_disabled(lease, Some(old)))
     .validate(|_, lease, errors| {

@@ -1,7 +1,7 @@
 //! Replication controllers and pod templates.
 
 use generic_server::resource::WriteContext;
-use machinery::Value;
+use machinery::{Value, meta::names};
 
 use super::pods;
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
 /// The rules of replication controllers.
 pub(super) const REPLICATION_CONTROLLERS: Rules =
     Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(replication_controller) }
+        .names(names::name_is_declared_subdomain)
         .validate(|_, controller, errors| check_controller(controller, None, errors))
         .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
         .status_update(|_, new, _| labels(new))

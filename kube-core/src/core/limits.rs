@@ -1,5 +1,6 @@
 //! Limit ranges and quotas.
 
+use generic_server::resource::WriteContext;
 use machinery::Value;
 
 use super::{limits_validation, quota_warnings};
@@ -10,7 +11,15 @@ use crate::{
 
 /// The rules of limit ranges.
 pub(super) const RULES: Rules =
-    Rules::PLAIN.create_on_update().defaults(defaults).validate(limits_validation::limit_range);
+    Rules::PLAIN.create_on_update().defaults(defaults).create(name).validate(limits_validation::limit_range);
+
+/// One without a name gets one that nobody else has.
+fn name(_cx: &WriteContext<'_>, range: &mut Value) {
+    if range.str_at(&["metadata", "name"]).unwrap_or_default().is_empty() {
+        let uid = range.at(&["metadata", "uid"]).cloned().unwrap_or_default();
+        range.set(&["metadata", "name"], uid);
+    }
+}
 
 /// The rules of quotas.
 pub(super) const QUOTAS: Rules = Rules::STATUS

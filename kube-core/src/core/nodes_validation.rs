@@ -121,5 +121,4 @@ fn pod_cidrs(node: &Field<'_>, errors: &mut Errors) {
     if cidrs.len() > 2 || families.len() != 2 || families[0] == families[1] {
         cidrs.invalid("may specify no more than one CIDR for each IP family", errors);
     }
-    cidrs.unique_texts(errors);
 }

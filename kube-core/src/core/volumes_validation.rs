@@ -10,7 +10,7 @@ use super::{
     claims_validation::{class_warning, fraction},
     pods::{
         validation::{difference, internal, node_selector, sources},
-        warnings::of_node_selector,
+        warnings::{of_node_selector, old_source},
     },
 };
 use crate::validation::{Errors, Field};
@@ -92,7 +92,11 @@ pub(crate) fn spec(spec: &Field<'_>, is_inline: bool, errors: &mut Errors) {
     mode.some_one_of(&["Block", "Filesystem"], errors);
     let class = spec.at("volumeAttributesClassName");
     if class.is_set() {
-        class.check_given(names::dns1123_subdomain, errors);
+        if class.is_empty() {
+            class.required("an empty string is disallowed", errors);
+        } else {
+            class.check(names::dns1123_subdomain, errors);
+        }
         if !spec.at("csi").is_set() {
             spec.at("csi").required("has to be specified when using volumeAttributesClassName", errors);
         }
@@ -140,7 +144,9 @@ fn source(spec: &Field<'_>, errors: &mut Errors) {
             continue;
         }
         if std::mem::replace(&mut found, true) {
-            source.forbidden("may not specify more than 1 volume type", errors);
+            // Upstream's spelling of this one's path.
+            let shown = if *member == "cephfs" { "cephFS" } else { *member };
+            spec.at(shown).forbidden("may not specify more than 1 volume type", errors);
             continue;
         }
         rule(&source, errors);
@@ -205,7 +211,11 @@ fn csi(source: &Field<'_>, errors: &mut Errors) {
     for secret in
         ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
     {
-        secret_reference(&source.at(secret), errors);
+        let secret = source.at(secret);
+        if secret.is_set() {
+            secret.at("name").check_given(names::dns1123_subdomain, errors);
+            secret.at("namespace").check_given(names::dns1123_label, errors);
+        }
     }
 }
 
@@ -245,6 +255,9 @@ pub(super) fn update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, er
     }
 }
 
+/// The sources whose users are warned, in upstream's order.
+const OLD_SOURCES: [&str; 6] = ["cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd"];
+
 /// Warnings for the author of a volume.
 pub(super) fn warnings(volume: &Value, _old: Option<&Value>) -> Vec<String> {
     let mut out = class_warning(volume);
@@ -259,6 +272,51 @@ pub(super) fn warnings(volume: &Value, _old: Option<&Value>) -> Vec<String> {
     let spec = root.at("spec");
     let affinity = spec.at("nodeAffinity");
     out.extend(of_node_selector(&affinity.at("required")));
+    for member in OLD_SOURCES.into_iter().filter(|member| spec.at(member).is_set()) {
+        out.extend(old_source(member).map(|(shown, what)| format!("{}: {what}", spec.at(shown))));
+    }
     out.extend(fraction(volume.at(&["spec", "capacity", "storage"]), "spec.capacity[storage]"));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::codec::json;
+
+    use super::*;
+
+    fn volume(source: &str) -> Value {
+        let text = format!(r#"{{"spec":{{"accessModes":["ReadWriteOnce"],"capacity":{{"storage":"1"}},{source}}}}}"#);
+        json::decode(text.as_bytes()).expect("valid JSON")
+    }
+
+    fn check(source: &str, expect: &[&str]) {
+        let volume = volume(source);
+        let mut errors = Errors::default();
+        spec(&Field::root(&volume).at("spec"), false, &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expect, "{source}");
+    }
+
+    #[test]
+    fn secrets_of_drivers_are_named_as_secrets_are() {
+        let driver = r#""driver":"d.test","volumeHandle":"h""#;
+        check(&format!(r#""csi":{{{driver},"nodePublishSecretRef":{{"name":"a.b","namespace":"n"}}}}"#), &[]);
+        check(
+            &format!(r#""csi":{{{driver},"nodeExpandSecretRef":{{"namespace":"n"}}}}"#),
+            &["spec.csi.nodeExpandSecretRef.name: Required value"],
+        );
+        check(
+            r#""hostPath":{"path":"/a"},"cephfs":{"monitors":["m"]}"#,
+            &["spec.cephFS: Forbidden: may not specify more than 1 volume type"],
+        );
+    }
+
+    #[test]
+    fn sources_that_are_on_their_way_out_bring_warnings() {
+        let said = |source: &str| warnings(&volume(source), None);
+        assert_eq!(said(r#""rbd":{}"#), ["spec.rbd: deprecated in v1.28, non-functional in v1.31+"]);
+        assert_eq!(said(r#""storageos":{}"#), ["spec.storageOS: deprecated in v1.22, non-functional in v1.25+"]);
+        assert!(said(r#""flocker":{}"#).is_empty() && said(r#""csi":{}"#).is_empty());
+    }
 }

@@ -21,7 +21,7 @@ const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() }
     .validate_update(validation::event_update);
 
 /// The core group has never looked at an event's name.
-pub(crate) const CORE_RULES: Rules = RULES.names(names::name_is_path_segment);
+pub(crate) const CORE_RULES: Rules = RULES.names(names::any_name).any_finalizers();
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {

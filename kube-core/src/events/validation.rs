@@ -3,7 +3,12 @@
 use generic_server::resource::WriteContext;
 use machinery::{
     Value,
-    meta::{BadValue, names},
+    meta::{
+        BadValue,
+        accessor::Meta,
+        names,
+        validation::{validate_kube_finalizers, validate_object_meta_update},
+    },
 };
 
 use crate::validation::{Errors, Field, Go, Member, shown};
@@ -34,7 +39,13 @@ pub(super) fn event(cx: &Cx<'_>, event: &Field<'_>, errors: &mut Errors) {
         return;
     }
     let metadata = event.at("metadata");
-    metadata.at("name").check(names::dns1123_subdomain, errors);
+    if !metadata.at("generateName").is_empty() {
+        metadata.at("generateName").check(|prefix| names::name_is_dns_subdomain(prefix, true), errors);
+    }
+    if !metadata.at("name").is_empty() {
+        metadata.at("name").check(names::dns1123_subdomain, errors);
+    }
+    errors.extend(validate_kube_finalizers(Meta::of(event.value()), metadata.path()));
     series(event, errors);
     let time = event.at("eventTime");
     if !time.is_set() {
@@ -135,6 +146,9 @@ pub(super) fn event_update(cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors
     if !is_strict(cx) {
         return;
     }
+    let (metadata, now, before) = (new.at("metadata"), Meta::of(new.value()), Meta::of(old.value()));
+    errors.extend(validate_object_meta_update(now, before, metadata.path()));
+    errors.extend(validate_kube_finalizers(now, metadata.path()));
     if !new.at("series").same(&old.at("series")) {
         series(new, errors);
     }

@@ -206,7 +206,10 @@ fn class_spec(spec: &Field<'_>, errors: &mut Errors) {
     if !parameters.is_set() {
         return;
     }
-    parameters.at("apiGroup").check_some(names::dns1123_subdomain, errors);
+    let group = parameters.at("apiGroup");
+    if group.is_set() {
+        group.check(names::dns1123_subdomain, errors);
+    }
     for member in ["kind", "name"] {
         let field = parameters.at(member);
         if field.is_given(errors) {

@@ -59,7 +59,7 @@ fn policy_spec(spec: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
         types.invalid("may not specify more than two policyTypes", errors);
         return;
     }
-    types.each(|kind| kind.one_of(&["Egress", "Ingress"], errors));
+    types.each(|kind| kind.one_of(&["Ingress", "Egress"], errors));
 }
 
 fn policy_port(entry: &Field<'_>, errors: &mut Errors) {
@@ -75,10 +75,10 @@ fn policy_port(entry: &Field<'_>, errors: &mut Errors) {
         return;
     }
     if port.value().as_str().is_some() {
-        port.check(names::port_name, errors);
         if end.is_set() {
             end.invalid("may not be specified when `port` is non-numeric", errors);
         }
+        port.check(names::port_name, errors);
         return;
     }
     port.check_int(names::port_number, errors);

@@ -12,8 +12,12 @@ use crate::{
 
 const V1: GroupVersion = GroupVersion("node.k8s.io", "v1");
 
-const RULES: Rules =
-    Rules::PLAIN.create_on_update().conditional().validate(validation::class).validate_update(validation::class_update);
+const RULES: Rules = Rules::PLAIN
+    .create_on_update()
+    .conditional()
+    .any_finalizers()
+    .validate(validation::class)
+    .validate_update(validation::class_update);
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {

@@ -1,13 +1,21 @@
 //! What is wrong with runtime classes.
 
 use generic_server::resource::WriteContext;
-use machinery::meta::names;
+use machinery::meta::{FieldError, names};
 
 use crate::core::pods::validation::{class_overhead, tolerations as check_tolerations};
-use crate::validation::{Errors, Field};
+use crate::validation::{Errors, Field, Go, Member, shown};
+
+const TOLERATION: &[Member] = &[
+    Member("Key", "key", Go::Text),
+    Member("Operator", "operator", Go::Text),
+    Member("Value", "value", Go::Text),
+    Member("Effect", "effect", Go::Text),
+    Member("TolerationSeconds", "tolerationSeconds", Go::Plain),
+];
 
 pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
-    class.at("handler").check(names::dns1123_label, errors);
+    class.at("handler").check_given(names::dns1123_label, errors);
     let overhead = class.at("overhead");
     class_overhead(&overhead, overhead.at("podFixed").value(), errors);
     let scheduling = class.at("scheduling");
@@ -16,7 +24,7 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     check_tolerations(&tolerations, errors);
     for (i, toleration) in tolerations.items().iter().enumerate() {
         if tolerations.items()[..i].contains(toleration) {
-            tolerations.index(i).duplicate(errors);
+            errors.push(FieldError::duplicate(tolerations.index(i), shown(toleration, TOLERATION)));
         }
     }
 }
@@ -32,6 +40,26 @@ mod tests {
     use machinery::codec::json;
 
     use super::*;
+
+    #[test]
+    fn a_class_has_a_handler_and_tolerates_nothing_twice() {
+        let check = |text: &str, expect: &[&str]| {
+            let object = json::decode(text.as_bytes()).expect("valid JSON");
+            let user = User::default();
+            let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+            let mut errors = Errors::default();
+            class(&cx, &Field::root(&object), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{text}");
+        };
+        check("{}", &["handler: Required value"]);
+        check(
+            r#"{"handler":"h","scheduling":{"tolerations":[{"key":"k","operator":"Exists"},{"key":"k","operator":"Exists"}]}}"#,
+            &[
+                r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#,
+            ],
+        );
+    }
 
     #[test]
     fn overhead_is_judged_as_limits_of_a_container() {

@@ -3,6 +3,7 @@
 mod validation;
 
 use generic_server::resource::Resource;
+use machinery::meta::names;
 
 use crate::{
     printer,
@@ -14,6 +15,8 @@ const V1: GroupVersion = GroupVersion("policy", "v1");
 
 const RULES: Rules = Rules::WORKLOAD
     .conditional()
+    .names(names::name_is_path_segment)
+    .any_finalizers()
     .validate(|_, budget, errors| validation::budget(budget, None, errors))
     .validate_update(|_, new, old, errors| validation::budget(new, Some(old), errors))
     .validate_status(validation::status);

@@ -2,7 +2,7 @@
 
 use machinery::{
     Value,
-    meta::{TimeForm, Timestamp},
+    meta::{TimeForm, Timestamp, names},
 };
 
 use super::{gates, validation};
@@ -12,8 +12,11 @@ use crate::{
 };
 
 /// The rules of classes.
-pub(super) const CLASSES: Rules =
-    Rules::COUNTED.returns_deleted().validate(validation::class).validate_update(validation::class_update);
+pub(super) const CLASSES: Rules = Rules::COUNTED
+    .names(names::name_is_declared_subdomain)
+    .returns_deleted()
+    .validate(validation::class)
+    .validate_update(validation::class_update);
 
 /// The rules of claims.
 pub(super) const CLAIMS: Rules = Rules::STATUS

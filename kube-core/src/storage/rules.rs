@@ -42,8 +42,25 @@ pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN
     .defaults(driver)
     .create(|_, driver| drop_disabled(driver, None))
     .update(update_driver)
+    .warn(driver_warnings)
     .validate(validation::driver)
     .validate_update(validation::driver_update);
+
+/// Warnings for the author of a driver that is given tokens, when these are new.
+fn driver_warnings(driver: &Value, old: Option<&Value>) -> Vec<String> {
+    let tokens = |driver: &Value| driver.at(&["spec", "tokenRequests"]).cloned().unwrap_or_default();
+    let requests = tokens(driver);
+    let in_secrets = driver.at(&["spec", "serviceAccountTokenInSecrets"]).is_some_and(|v| !v.is_null());
+    let changed = !old.is_some_and(|old| tokens(old).semantic_eq(&requests));
+    if in_secrets || is_empty(Some(&requests)) || !changed {
+        return Vec::new();
+    }
+    vec![
+        "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging \
+         of tokens in volume attributes"
+            .to_owned(),
+    ]
+}
 
 /// The rules of what drivers tell of nodes.
 pub(super) const CSI_NODES: Rules =
@@ -58,11 +75,8 @@ pub(super) const ATTACHMENTS: Rules =
         .validate_status(validation::attachment_update);
 
 /// The rules of capacities.
-pub(super) const CAPACITIES: Rules = Rules::PLAIN
-    .conditional()
-    .returns_deleted()
-    .validate(validation::capacity)
-    .validate_update(validation::capacity_update);
+pub(super) const CAPACITIES: Rules =
+    Rules::PLAIN.conditional().validate(validation::capacity).validate_update(validation::capacity_update);
 
 /// The rules of classes of attributes.
 pub(super) const ATTRIBUTES_CLASSES: Rules =

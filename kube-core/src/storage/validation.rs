@@ -1,5 +1,7 @@
 //! What is wrong with storage classes, drivers and what they tell of nodes.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
 use generic_server::resource::WriteContext;
 use machinery::{
     Value,
@@ -28,14 +30,22 @@ const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persi
 pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Errors) {
     provisioner(&class.at("provisioner"), errors);
     parameters(&class.at("parameters"), false, errors);
-    class.at("reclaimPolicy").some_one_of(&["Delete", "Retain"], errors);
+    let policy = class.at("reclaimPolicy");
+    if !policy.is_empty() {
+        policy.one_of(&["Delete", "Retain"], errors);
+    }
     let mode = class.at("volumeBindingMode");
     if mode.is_set() {
         mode.one_of(&["Immediate", "WaitForFirstConsumer"], errors);
     } else {
         mode.required("", errors);
     }
-    let topologies = class.at("allowedTopologies");
+    topologies(&class.at("allowedTopologies"), errors);
+}
+
+/// Where volumes may be made: each term says something, and something else than those before it.
+fn topologies(topologies: &Field<'_>, errors: &mut Errors) {
+    let mut terms = HashSet::new();
     topologies.each(|term| {
         let mut keys = Seen::default();
         term.at("matchLabelExpressions").each_item(|requirement, value| {
@@ -50,12 +60,29 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
                 key.duplicate(errors);
             }
         });
+        let expressions = term.at("matchLabelExpressions");
+        let required: BTreeMap<String, BTreeSet<String>> = expressions.items().iter().map(requirement).collect();
+        if required.is_empty() || !terms.insert(required) {
+            errors.push(FieldError::duplicate(expressions, ""));
+        }
     });
 }
 
-/// Who makes volumes.
+/// A key and the values that it may have.
+fn requirement(requirement: &Value) -> (String, BTreeSet<String>) {
+    let values = requirement.get("values").and_then(Value::as_array).unwrap_or_default();
+    let values = values.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    (requirement.str_at(&["key"]).unwrap_or_default().to_owned(), values)
+}
+
+/// Who makes volumes: a name in any case.
 fn provisioner(provisioner: &Field<'_>, errors: &mut Errors) {
-    provisioner.check_given(|text| names::qualified_name(&text.to_lowercase()), errors);
+    if provisioner.is_given(errors) {
+        let name = provisioner.text().to_lowercase();
+        for message in names::qualified_name(&name) {
+            provisioner.invalid_as(name.as_str(), message, errors);
+        }
+    }
 }
 
 fn parameters(parameters: &Field<'_>, needed: bool, errors: &mut Errors) {
@@ -207,10 +234,13 @@ pub(super) fn attachment(_cx: &WriteContext<'_>, attachment: &Field<'_>, errors:
         (false, false) => source.required(ONE_SOURCE, errors),
         (true, true) => source.forbidden(ONE_SOURCE, errors),
         (false, true) if name.is_empty() => name.required("must specify non empty persistentVolumeName", errors),
-        (false, true) => name.check(names::dns1123_subdomain, errors),
+        (false, true) => {}
         (true, false) => volumes_validation::spec(&inline, true, errors),
     }
     spec.at("nodeName").check(names::dns1123_subdomain, errors);
+    if name.is_set() {
+        name.check(names::dns1123_subdomain, errors);
+    }
 }
 
 /// How attaching and detaching went.
@@ -315,6 +345,26 @@ mod tests {
             &[
                 "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
                 "status.detachError.message: Too long: may not be more than 262144 bytes",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_class_says_where_volumes_may_be_once() {
+        let check = |more: &str, expect: &[&str]| {
+            let class = format!(r#"{{"provisioner":"d.test","volumeBindingMode":"Immediate"{more}}}"#);
+            super::tests::check(|cx, new, _, errors| super::class(cx, new, errors), &class, "{}", expect);
+        };
+        check(r#","reclaimPolicy":"""#, &[]);
+        let term =
+            |key: &str, values: &str| format!(r#"{{"matchLabelExpressions":[{{"key":"{key}","values":[{values}]}}]}}"#);
+        let (a, same, b) = (term("a", r#""x","y""#), term("a", r#""y","x""#), term("b", r#""x""#));
+        check(&format!(r#","allowedTopologies":[{a},{b}]"#), &[]);
+        check(
+            &format!(r#","allowedTopologies":[{a},{same},{{}}]"#),
+            &[
+                r#"allowedTopologies[1].matchLabelExpressions: Duplicate value: """#,
+                r#"allowedTopologies[2].matchLabelExpressions: Duplicate value: """#,
             ],
         );
     }

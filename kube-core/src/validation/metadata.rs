@@ -11,9 +11,9 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "/Endpoints",
             "/Pod",
             "/Secret",
-            "/Service",
             "/ServiceAccount",
             "apps/ControllerRevision",
+            "networking.k8s.io/Ingress",
             "networking.k8s.io/IngressClass",
             "storage.k8s.io/VolumeAttributesClass",
         ],
@@ -26,8 +26,6 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "/PersistentVolume",
             "/PersistentVolumeClaim",
             "/ReplicationController",
-            "apps/DaemonSet",
-            "apps/ReplicaSet",
             "batch/Job",
             "certificates.k8s.io/CertificateSigningRequest",
             "networking.k8s.io/IPAddress",
@@ -38,6 +36,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "rbac.authorization.k8s.io/RoleBinding",
             "resource.k8s.io/DeviceClass",
             "resource.k8s.io/ResourceClaim",
+            "resource.k8s.io/ResourceClaimTemplate",
             "storage.k8s.io/CSIStorageCapacity",
             "storage.k8s.io/StorageClass",
         ],
@@ -59,7 +58,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "storage.k8s.io/VolumeAttachment",
         ],
     ),
-    (SecondLook::Nothing, &["policy/PodDisruptionBudget"]),
+    (SecondLook::Nothing, &["/Event", "policy/PodDisruptionBudget"]),
 ];
 
 /// What a kind's rules of updates look at in the metadata.

@@ -76,7 +76,7 @@ pub(super) fn common_parts(definition: &Value, parts: &Parts<'_>, rules: &Rules<
         errors.extend(columns::columns(columns, &at.field("additionalPrinterColumns")));
     }
     if let Some(fields) = parts.fields {
-        let missing = "selectableFields may only be set when validations.schema is included";
+        let missing = "may only be set when validations.schema is included";
         errors.extend(field_errors(fields, parts.schema, missing, &at.field("selectableFields")));
     }
     errors

@@ -357,6 +357,21 @@ pub fn name_is_dns_subdomain(name: &str, prefix: bool) -> Vec<String> {
     unmasked(name, prefix, dns1123_subdomain)
 }
 
+/// The [`NameRule`] of kinds whose schema says that they are named by a subdomain: what a name begins with is not looked at,
+/// and the limit is one of bytes.
+pub fn name_is_declared_subdomain(name: &str, prefix: bool) -> Vec<String> {
+    match prefix {
+        true => Vec::new(),
+        false if name.len() > 253 => vec![max_bytes_message(253)],
+        false => dns1123_subdomain(name),
+    }
+}
+
+/// The [`NameRule`] of kinds that leave names to the rules of paths, which hold for all kinds.
+pub fn any_name(_name: &str, _prefix: bool) -> Vec<String> {
+    Vec::new()
+}
+
 /// The [`NameRule`] of namespaces, services and the like.
 pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
     unmasked(name, prefix, dns1123_label)

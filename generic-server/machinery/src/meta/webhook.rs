@@ -47,15 +47,14 @@ fn validate_url(text: &str, at: &Path<'_>) -> Vec<FieldError> {
     errors
 }
 
-/// A service of the cluster, with a path below it.
+/// A service of the cluster, with a path below it. Upstream takes the name for the namespace and the other way round.
 fn validate_service(service: &Value, at: &Path<'_>) -> Vec<FieldError> {
     let text = |key: &str| service.str_at(&[key]).unwrap_or_default();
     let mut errors = Vec::new();
-    if text("name").is_empty() {
-        errors.push(FieldError::required(at.field("name"), ""));
-    }
-    if text("namespace").is_empty() {
-        errors.push(FieldError::required(at.field("namespace"), ""));
+    for (missing, shown) in [("namespace", "name"), ("name", "namespace")] {
+        if text(missing).is_empty() {
+            errors.push(FieldError::required(at.field(shown), ""));
+        }
     }
     let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);
     let problems = names::port_number(port);

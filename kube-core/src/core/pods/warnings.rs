@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use machinery::{
     Value,
-    meta::{Quantity, go_text::quote, ip},
+    meta::{Quantity, go_text::quote, ip, names},
     value::Path,
 };
 
@@ -53,7 +53,24 @@ impl Notes {
 
 /// About a pod. Updates of pods bring none: they are no work of humans.
 pub(super) fn pod(pod: &Value, old: Option<&Value>) -> Vec<String> {
-    if old.is_some() { Vec::new() } else { about(&Field::root(pod), false) }
+    if old.is_some() {
+        return Vec::new();
+    }
+    let mut out: Vec<String> = hostname(pod.str_at(&["metadata", "name"]).unwrap_or_default()).into_iter().collect();
+    out.extend(about(&Field::root(pod), false));
+    out
+}
+
+/// A name is a hostname, too.
+fn hostname(name: &str) -> Option<String> {
+    let problems = names::dns1123_label(name);
+    (!problems.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+             recommended: [{}]",
+            problems.join(" ")
+        )
+    })
 }
 
 /// About a template, at its place in the object that holds it.
@@ -92,7 +109,8 @@ fn about(object: &Field<'_>, is_template: bool) -> Vec<String> {
     fractions(&spec.at("overhead"), &mut notes);
     profiles(&spec, &annotations, is_template, &mut notes);
     ports(&spec, &mut notes);
-    if spec.at("terminationGracePeriodSeconds").int_or_zero() < 0 {
+    // That of a pod has become 1 by now.
+    if is_template && spec.at("terminationGracePeriodSeconds").int_or_zero() < 0 {
         let what = "must be >= 0; negative values are invalid and will be treated as 1";
         notes.add(&spec.at("terminationGracePeriodSeconds"), what);
     }
@@ -187,6 +205,11 @@ const OLD_SOURCES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
+/// What upstream calls a source that is on its way out, and what it says of it.
+pub(crate) fn old_source(member: &str) -> Option<(&'static str, &'static str)> {
+    OLD_SOURCES.into_iter().find(|(known, ..)| *known == member).map(|(_, shown, what)| (shown, what))
+}
+
 fn volumes(volumes: &Field<'_>, notes: &mut Notes) {
     volumes.each_item(|volume, value| {
         for (member, shown, what) in OLD_SOURCES {
@@ -194,6 +217,8 @@ fn volumes(volumes: &Field<'_>, notes: &mut Notes) {
                 notes.add(&volume.at(shown), what);
             }
         }
+        let claim = volume.at("ephemeral");
+        fraction(&claim.at("volumeClaimTemplate").at("spec").at("resources").at("requests"), "storage", notes);
     });
     for volume in volumes.items() {
         overlaps::in_volume(volume, |text| notes.plain(text));

@@ -52,6 +52,17 @@ pub fn validate_object_meta(meta: Meta<'_>, namespaced: bool, rule: NameRule, pa
     errors
 }
 
+/// The names of a new object, as parts of paths.
+pub fn validate_path_names(meta: Meta<'_>) -> Vec<FieldError> {
+    let (metadata, prefix, name) = (Path::ROOT.field("metadata"), meta.generate_name(), meta.name());
+    let mut errors = Vec::new();
+    if !prefix.is_empty() {
+        errors.extend(invalid_each(metadata.field("generateName"), prefix, names::path_segment_prefix(prefix)));
+    }
+    errors.extend(invalid_each(metadata.field("name"), name, names::path_segment_name(name)));
+    errors
+}
+
 fn validate_namespace(meta: Meta<'_>, namespaced: bool, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let field = path.field("namespace");
     match (namespaced, meta.namespace()) {

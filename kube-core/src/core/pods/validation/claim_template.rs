@@ -47,7 +47,9 @@ pub(crate) fn template_metadata(metadata: &Field<'_>, errors: &mut Errors) {
     }
     for (member, shown) in OTHERS {
         let value = metadata.at(member);
-        if value.is_set() && value.value().as_str() != Some("") && value.int() != Some(0) {
+        // A generation of zero is none; a grace period of zero is one.
+        let is_zero = value.int() == Some(0) && member != "deletionGracePeriodSeconds";
+        if value.is_set() && value.value().as_str() != Some("") && !is_zero {
             metadata.at(shown).forbidden("cannot be set", errors);
         }
     }

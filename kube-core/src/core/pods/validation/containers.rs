@@ -197,10 +197,15 @@ fn resize_policy(policies: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
 }
 
 fn init_restart_policy(container: &Field<'_>, errors: &mut Errors) {
-    if container.at("restartPolicy").is_set() || !container.at("restartPolicyRules").is_empty() {
+    let policy = container.at("restartPolicy");
+    if policy.is_set() {
         restart_policy(container, errors);
+    } else if !container.at("restartPolicyRules").is_empty() {
+        policy.required(RULES_NEED_POLICY, errors);
     }
 }
+
+const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 
 /// How many rules about restarts a container may have.
 const MAX_RULES: usize = 20;
@@ -212,7 +217,7 @@ fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
     if policy.is_set() {
         policy.one_of(&["Always", "Never", "OnFailure"], errors);
     } else if !rules.is_empty() {
-        policy.required("must specify restartPolicy when restart rules are used", errors);
+        policy.required(RULES_NEED_POLICY, errors);
     }
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(rules, rules.len(), MAX_RULES));

@@ -29,6 +29,11 @@ pub(super) fn pretty_spec(spec: &Value) -> String {
     pretty("PodSpec", &upstreams_spec(spec))
 }
 
+/// What an error shows of the spec of a pod.
+pub(crate) fn shown_spec(spec: &Value) -> BadValue {
+    shown("PodSpec", &upstreams_spec(spec))
+}
+
 /// What the API has in the spec of a pod itself, upstream holds in the security context.
 fn upstreams_spec(spec: &Value) -> Value {
     let mut spec = spec.clone();
