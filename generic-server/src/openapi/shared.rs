@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE};
-use machinery::{Map, Str, Value, codec::json, object};
+use machinery::{Value, codec::json, object};
 
 /// The members of a parameter in the order in which upstream writes them, which the hash is of.
 const MEMBERS: [&str; 7] = ["uniqueItems", "type", "description", "name", "in", "required", "schema"];
@@ -47,9 +47,15 @@ fn is_shared(parameter: &Value) -> bool {
 }
 
 fn name(parameter: &Value) -> String {
-    let members = MEMBERS.into_iter().filter_map(|name| Some((Str::new_static(name), parameter.get(name)?.clone())));
-    let ordered: Map = members.collect();
-    let hash = fnv1(&json::encode(&ordered.into())).to_be_bytes();
+    let mut text = Vec::new();
+    for (member, value) in MEMBERS.into_iter().filter_map(|member| Some((member, parameter.get(member)?))) {
+        text.push(if text.is_empty() { b'{' } else { b',' });
+        json::write_string(&mut text, member);
+        text.push(b':');
+        json::encode_into(&mut text, value);
+    }
+    text.push(b'}');
+    let hash = fnv1(&text).to_be_bytes();
     format!("{}-{}", parameter.str_at(&["name"]).unwrap_or("param"), URL_SAFE.encode(&hash[..6]))
 }
 
