@@ -7,18 +7,21 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use arc_swap::ArcSwap;
 use generic_server::{
     admission::{self, AlwaysAdmit, AlwaysDeny, NamespaceLifecycle},
     auth::{self, Authorizer, SystemMasters},
+    flow_control::{Dumps, FlowControl},
     health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TasksReady},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
     outbound,
     pages::{Flagz, Profiles, Snapshots, Statusz, Verbosity},
-    pipeline::{Cors, Impersonation, Pipeline},
+    pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
+    server::ResourceTable,
     tasks::{Task, Tasks},
 };
 use kube_core::{
@@ -77,6 +80,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let rbac = Arc::new(Rbac::default());
     let nodes = Arc::new(NodeAuthorizer::default());
     let authorizer = authorizer(config, &rbac, &nodes);
+    let metrics = Metrics::new();
+    let flow_control = flow_control(config, &metrics);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
@@ -92,6 +97,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
         host: crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()).into(),
+        flow_control: flow_control.as_ref(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
     nodes.attach(&core.registries);
@@ -150,11 +156,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     );
     let mut caches: Vec<_> = core.registries.values().map(|r| r.cache().clone()).collect();
     caches.extend([&extensions.definitions, &aggregator.registry].map(|r| r.cache().clone()));
-    let metrics = Metrics::new();
     extensions.metrics.register(metrics.registry());
     policies.register(metrics.registry());
     let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
-    let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables);
+    let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables.clone());
     let own = [
         storage_metrics.task(config.storage.count_period, config.storage.size_period),
         storage_readiness(caches.clone(), config.storage.initialization_timeout),
@@ -192,6 +197,9 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         let snapshots = Snapshots::new(store, &config.data_dir);
         front = front.unlisted("/debug/storage/snapshot", Arc::new(snapshots));
     }
+    if let Some(control) = &flow_control {
+        front = front.prefix("/debug/api_priority_and_fairness/", Arc::new(Dumps(control.clone())));
+    }
     if config.profiling {
         let verbosity = Arc::new(Verbosity(crate::logging::set_verbosity));
         front = front
@@ -207,18 +215,38 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         authentication: identity::authentication(config, pki, core.tokens)?,
         impersonation: Impersonation::new(config.features.is_on("ConstrainedImpersonation"), metrics.registry()),
         authorizer,
-        flows: config.requests.priority_and_fairness.then_some(core.flows),
+        concurrency: concurrency(config, flow_control, tables),
         cors: cors(config)?,
-        request_timeout: if config.requests.timeout.is_zero() {
-            Duration::from_secs(60)
-        } else {
-            config.requests.timeout
-        },
+        request_timeout: request_timeout(config),
         compress: config.features.is_on("APIResponseCompression"),
         metrics,
         lifecycle,
     };
     Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
+}
+
+fn request_timeout(config: &Config) -> Duration {
+    Some(config.requests.timeout).filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::from_secs(60))
+}
+
+/// Priority levels share the places of both limits.
+fn flow_control(config: &Config, metrics: &Metrics) -> Option<Arc<FlowControl>> {
+    let requests = &config.requests;
+    let total = requests.max_reads.saturating_add(requests.max_writes);
+    let levels = || flowcontrol::Levels::new(total, flowcontrol::Metrics::new(metrics.registry()));
+    requests.priority_and_fairness.then(|| Arc::new(FlowControl::new(levels())))
+}
+
+/// How many requests run at once, and which.
+fn concurrency(
+    config: &Config,
+    flow_control: Option<Arc<FlowControl>>,
+    tables: Vec<Arc<ArcSwap<ResourceTable>>>,
+) -> Concurrency {
+    match flow_control {
+        Some(control) => Concurrency::Fair { control, tables, patience: request_timeout(config) / 4 },
+        None => Concurrency::in_flight(config.requests.max_reads, config.requests.max_writes),
+    }
 }
 
 /// The hooks that upstream has a check for, in its order, and the tasks that do their work here.

@@ -2,9 +2,11 @@
 
 mod expiring;
 mod gzip;
+mod holding;
 mod piece;
 
 use std::{
+    any::Any,
     fmt,
     pin::Pin,
     sync::Arc,
@@ -155,6 +157,16 @@ impl Body {
             kind => return Self::of(kind),
         };
         Self::of(Kind::Gzip(Box::new(gzip::Gzip::new(source))))
+    }
+
+    /// This body, and something that is let go when the body has been sent or given up. What is in memory as a whole is
+    /// taken to be sent already.
+    #[must_use]
+    pub(crate) fn holding(self, kept: Box<dyn Any + Send>) -> Self {
+        match self.0 {
+            Kind::Empty | Kind::Full(_) | Kind::Kept(..) => self,
+            kind => Self(Kind::Other(Box::pin(holding::Holding { body: Self(kind), _kept: kept }))),
+        }
     }
 
     /// Another body as it is, trailers included (what a proxied server answers).

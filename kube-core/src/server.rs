@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use arc_swap::ArcSwap;
 use generic_server::{
     auth::{Authorizer, TokenAuthenticator, TokenAuthenticators},
-    fairness::Flows,
+    flow_control::FlowControl,
     registry::{Backing, Endpoints, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},
     tasks::Task,
@@ -45,6 +45,8 @@ pub struct Options<'a> {
     pub address: Str,
     /// The name of the host that this server runs on.
     pub host: Str,
+    /// Is told of flow schemas and priority levels, if requests are sorted by them.
+    pub flow_control: Option<&'a Arc<FlowControl>>,
 }
 
 /// The built server, and what others need of it.
@@ -59,8 +61,6 @@ pub struct KubeCore {
     pub tokens: Arc<TokenAuthenticators>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
-    /// The flow schemas, for the pipeline.
-    pub flows: Arc<Flows>,
 }
 
 /// Builds the server.
@@ -104,8 +104,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
     let (schemas, levels) =
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
-    let flows = Arc::new(Flows::default());
-    tasks.extend(flowcontrol::tasks(schemas, levels, &flows));
+    tasks.extend(flowcontrol::tasks(schemas, levels, options.flow_control));
     tasks.push(rbac::start(options.rbac, &installed.registries));
     let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
     tasks.extend(more);
@@ -132,5 +131,5 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         let binding = admissionregistration::BindingGrants(grants.clone(), policies.clone());
         registry(ADMISSION, bindings).set_consult(Arc::new(binding));
     }
-    Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks, flows })
+    Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks })
 }

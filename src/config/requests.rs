@@ -12,7 +12,7 @@ pub struct Requests {
     pub max_reads: u64,
     /// `--max-mutating-requests-inflight`: writes at once; 0: no limit.
     pub max_writes: u64,
-    /// `--enable-priority-and-fairness`: whether requests are told which flow they belong to.
+    /// `--enable-priority-and-fairness`: whether requests take turns by priority levels and flows.
     pub priority_and_fairness: bool,
     /// `--request-timeout`.
     pub timeout: Duration,

@@ -78,8 +78,8 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Generic, "feature-gates", FeatureGates, "", Used, "Features to switch on or off, as Name=true,Other=false. One that this server cannot switch stops the start."),
     row(Generic, "goaway-chance", Float, "", Used, "The chance (0 to 0.02) that an HTTP/2 request has its client told to open a new connection."),
     row(Generic, "livez-grace-period", Duration, "", NoEffectYet, "After a start, livez counts tasks that are still starting as alive for so long."),
-    row(Generic, "max-mutating-requests-inflight", Int, "200", NoEffectYet, "How many writes may run at once; 0: no limit."),
-    row(Generic, "max-requests-inflight", Int, "400", NoEffectYet, "How many reads may run at once; 0: no limit."),
+    row(Generic, "max-mutating-requests-inflight", Int, "200", Used, "How many writes may run at once; 0: no limit."),
+    row(Generic, "max-requests-inflight", Int, "400", Used, "How many reads may run at once; 0: no limit."),
     row(Generic, "min-compatibility-version", Strings, "", NoEffectYet, "The oldest version of the control plane to stay compatible with."),
     row(Generic, "min-request-timeout", Int, "1800", Used, "Seconds that a watch lasts at least; each gets a random time between this and twice as much."),
     row(Generic, "request-timeout", Duration, "1m0s", Used, "How long a request may take, unless it is a watch or another stream."),
@@ -160,7 +160,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     // Features
     row(Features, "contention-profiling", Bool, "", NoEffectYet, "Profile locks."),
     row(Features, "debug-socket-path", String, "", NoEffectYet, "A Unix socket that serves profiles without authentication."),
-    row(Features, "enable-priority-and-fairness", Bool, "true", Used, "Find the priority level and flow of requests; they do not queue yet."),
+    row(Features, "enable-priority-and-fairness", Bool, "true", Used, "Let requests take turns by priority levels and flows, within the sum of both limits of requests at once."),
     row(Features, "profiling", Bool, "true", Used, "Serve profiles under /debug/pprof."),
     // Authentication
     row(Authentication, "anonymous-auth", Bool, "true", Used, "Requests without credentials are system:anonymous instead of being refused."),

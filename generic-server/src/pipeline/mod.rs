@@ -1,10 +1,11 @@
 //! The pipeline: what every request passes before a server of the chain sees it, in this order.
 //!
-//! panic → resolve → deadline → CORS → authenticate → impersonate → fairness → authorize → the chain
+//! panic → resolve → deadline → CORS → authenticate → impersonate → concurrency → authorize → the chain
 
 pub mod authenticate;
 mod authorize;
 mod compress;
+mod concurrency;
 mod cors;
 mod deadline;
 mod impersonate;
@@ -25,16 +26,15 @@ use tracing::Instrument;
 
 pub use authenticate::Authentication;
 pub use authorize::authorize_info;
+pub use concurrency::Concurrency;
 pub use cors::Cors;
 pub use impersonate::Impersonation;
 
 use crate::{
     auth::{Authorizer, User},
     body::Body,
-    fairness::{Flow, Flows},
     metrics::Metrics,
     request::{Query, Request, RequestBody, Rest, header_text, mend_headers, strict_percent_decode, waits_to_send},
-    resource::Verb,
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
 };
@@ -50,8 +50,8 @@ pub struct Pipeline {
     pub impersonation: Impersonation,
     /// May they?
     pub authorizer: Arc<dyn Authorizer>,
-    /// To which flow a request belongs; `None`: to none.
-    pub flows: Option<Arc<Flows>>,
+    /// How many run at once, and whose turn is next.
+    pub concurrency: Concurrency,
     /// Which origins may call from browsers.
     pub cors: Option<Cors>,
     /// How long a request may take that is no watch and no stream.
@@ -117,7 +117,7 @@ impl Pipeline {
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
         let seen = Seen::default();
-        let outcome = panic::catch(pin!(self.clone().steps(request, &seen))).await;
+        let outcome = panic::catch(pin!(self.clone().steps(request, received, &seen))).await;
         if let Some(rest) = rest {
             rest.drain().await;
         }
@@ -142,19 +142,22 @@ impl Pipeline {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         headers.entry(http::header::CACHE_CONTROL).or_insert(NO_CACHE);
-        if let Some(flow) = seen.flow.get() {
-            flow.mark(headers);
+        if let Some(admitted) = seen.admitted.get() {
+            admitted.mark(headers);
         }
         if let (Some(cors), Some(origin)) = (&self.cors, origin) {
             cors.mark(&origin, headers);
         }
         label.finish(&response, received.elapsed());
         tracing::debug!(status = response.status().as_u16(), elapsed = ?received.elapsed(), "answered");
-        response
+        match seen.admitted.into_inner().and_then(concurrency::Admitted::lasting) {
+            Some(place) => response.map(|body| body.holding(place)),
+            None => response,
+        }
     }
 
     /// The steps, in order. Each either passes the request on or ends it.
-    async fn steps(self: Arc<Self>, mut request: Request, seen: &Seen) -> Result<Response, Status> {
+    async fn steps(self: Arc<Self>, mut request: Request, received: Instant, seen: &Seen) -> Result<Response, Status> {
         deadline::set(&mut request, self.request_timeout)?;
         seen.lasts.get_or_init(|| request.deadline.is_none());
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
@@ -166,8 +169,12 @@ impl Pipeline {
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
         authenticated?;
         self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
-        if let Some(found) = self.flow_of(&request) {
-            seen.flow.get_or_init(|| found);
+        let (found, refused) = self.concurrency.admit(&request, received).await;
+        if let Some(found) = found {
+            seen.admitted.get_or_init(|| found);
+        }
+        if let Some(refused) = refused {
+            return Ok(refused);
         }
         authorize::authorize(&*self.authorizer, &request).await?;
         let deadline = request.deadline;
@@ -175,19 +182,11 @@ impl Pipeline {
     }
 }
 
-impl Pipeline {
-    /// The flow of a request. Those that last, but for watches, belong to none.
-    fn flow_of(&self, request: &Request) -> Option<Arc<Flow>> {
-        let flows = self.flows.as_ref()?;
-        let ends = request.deadline.is_some() || request.info.verb == Verb::Watch;
-        if ends { flows.classify(&request.user, &request.info) } else { None }
-    }
-}
-
 /// What the steps have found out for the answer, whatever came of the request.
 #[derive(Default)]
 struct Seen {
-    flow: OnceLock<Arc<Flow>>,
+    /// The flow of the request, and its place.
+    admitted: OnceLock<concurrency::Admitted>,
     /// Nobody is known to ask, over HTTP/2.
     is_stranger: OnceLock<bool>,
     /// The request has no deadline.

@@ -282,6 +282,17 @@ impl Registry {
         }
     }
 
+    /// What is stored, as far as a cache that runs knows.
+    pub(crate) fn stored(&self) -> flowcontrol::Stored {
+        let (objects, bytes) = self.cache.get().map_or((0, 0), |cache| cache.volume());
+        flowcontrol::Stored { objects, bytes }
+    }
+
+    /// How many watchers a change of this object would reach.
+    pub(crate) fn watchers_of(&self, namespace: &str, name: &str) -> u64 {
+        self.cache.get().map_or(0, |cache| cache.watchers_of(&self.key(namespace, name)))
+    }
+
     /// What flags say of stored resources.
     pub fn settings(&self) -> &Settings {
         &self.settings

@@ -11,7 +11,7 @@ mod validation;
 
 use std::sync::Arc;
 
-use generic_server::{fairness::Flows, registry::Registry, resource::Resource, tasks::Task};
+use generic_server::{flow_control::FlowControl, registry::Registry, resource::Resource, tasks::Task};
 
 use crate::row::{GroupVersion, Row};
 
@@ -35,6 +35,8 @@ pub(crate) fn resources() -> Vec<Resource> {
 }
 
 /// What keeps the objects of the start, and tells the pipeline of all.
-pub(crate) fn tasks(schemas: &Arc<Registry>, levels: &Arc<Registry>, flows: &Arc<Flows>) -> [Task; 2] {
-    [producer::task(schemas.clone(), levels.clone()), consumer::task(schemas.clone(), levels.clone(), flows.clone())]
+pub(crate) fn tasks(schemas: &Arc<Registry>, levels: &Arc<Registry>, control: Option<&Arc<FlowControl>>) -> Vec<Task> {
+    let consumer = control.map(|control| consumer::task(schemas.clone(), levels.clone(), control.clone()));
+    let producer = producer::task(schemas.clone(), levels.clone());
+    std::iter::once(producer).chain(consumer).collect()
 }

@@ -361,6 +361,21 @@ impl Cache {
         self.shared.forms.form(object, id, make)
     }
 
+    /// How many objects there are, and the bytes of their JSON.
+    pub fn volume(&self) -> (u64, u64) {
+        let latest = self.shared.latest();
+        (latest.len() as u64, latest.tree().bytes() as u64)
+    }
+
+    /// How many watchers a change of this object would reach.
+    pub fn watchers_of(&self, key: &str) -> u64 {
+        if self.shared.counters.watchers.get() == 0 {
+            return 0;
+        }
+        let latest = self.shared.latest();
+        self.shared.window.readers(key, latest.get(key)) as u64
+    }
+
     /// Its counters, now.
     pub fn metrics(&self) -> Metrics {
         let (latest, counters) = (self.shared.latest(), &self.shared.counters);

@@ -432,6 +432,20 @@ impl Window {
         }
     }
 
+    /// How many readers a change of this entry would reach.
+    pub(super) fn readers(&self, key: &str, entry: Option<&Entry>) -> usize {
+        let logs = self.logs.read();
+        let users = |log: Option<&Arc<Log>>| log.map_or(0, |log| log.users.load(Ordering::Relaxed));
+        let fields = logs.by_field.iter().map(|(field, values)| {
+            let value = entry.and_then(Entry::object).and_then(|object| object.fields().get(*field));
+            users(value.and_then(|value| values.get(value)))
+        });
+        users(Some(&logs.main))
+            + users(logs.by_parent.get(parent_of(key)))
+            + users(logs.by_key.get(key))
+            + fields.sum::<usize>()
+    }
+
     /// Starts anew after `floor`: all readers find their log ended. Wake the answered logs.
     pub(super) fn reset(&self, floor: Revision) -> Vec<Arc<Log>> {
         let mut logs = self.logs.write();
