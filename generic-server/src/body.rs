@@ -2,7 +2,6 @@
 
 mod expiring;
 mod gzip;
-mod holding;
 mod piece;
 
 use std::{
@@ -40,6 +39,8 @@ pub struct Body {
     kind: Kind,
     /// The connection is in use as long as the body is there.
     _in_use: Option<InUse>,
+    /// What its request keeps until the body has been sent.
+    _kept: Option<Box<dyn Any + Send>>,
 }
 
 #[derive(Default)]
@@ -64,7 +65,7 @@ impl Kind {
 
 impl Body {
     fn of(kind: Kind) -> Self {
-        Self { kind, _in_use: None }
+        Self { kind, _in_use: None, _kept: None }
     }
 
     /// Keeps a connection in use until the body is taken whole, or given up.
@@ -163,9 +164,9 @@ impl Body {
     /// taken to be sent already.
     #[must_use]
     pub(crate) fn holding(self, kept: Box<dyn Any + Send>) -> Self {
-        match self.0 {
-            Kind::Empty | Kind::Full(_) | Kind::Kept(..) => self,
-            kind => Self(Kind::Other(Box::pin(holding::Holding { body: Self(kind), _kept: kept }))),
+        match self.kind {
+            Kind::Empty | Kind::Full(_) | Kind::Line(_) | Kind::Kept(..) => self,
+            _ => Self { _kept: Some(kept), ..self },
         }
     }
 

@@ -49,7 +49,7 @@ async fn a_request_waits_until_a_seat_is_free_and_a_full_queue_refuses() {
     let (levels, _) = levels(1, vec![config("a", QUEUE, 1)]);
     let flow = levels.metrics().flow("a", "schema");
     let (level, _) = levels.get("a").expect("configured");
-    let seat = level.admit(request(&flow), LONG).await.ok().expect("a seat is free");
+    let seat = level.admit(request(&flow), LONG).await.expect("a seat is free");
     let mut waits = Box::pin(level.admit(request(&flow), LONG));
     assert!(futures_poll(&mut waits).is_none());
     let full = level.admit(request(&flow), LONG).await.err();
@@ -64,7 +64,7 @@ async fn whoever_waits_too_long_or_goes_away_leaves_the_queue() {
     let (levels, _) = levels(1, vec![config("a", QUEUE, 1)]);
     let flow = levels.metrics().flow("a", "schema");
     let (level, _) = levels.get("a").expect("configured");
-    let seat = level.admit(request(&flow), LONG).await.ok().expect("a seat is free");
+    let seat = level.admit(request(&flow), LONG).await.expect("a seat is free");
     let late = level.admit(request(&flow), Duration::ZERO).await.err();
     assert_eq!(late.map(|rejected| rejected.reason), Some(Rejection::TimeOut));
     let mut gone = Box::pin(level.admit(request(&flow), LONG));
@@ -86,7 +86,7 @@ async fn a_turn_that_nobody_takes_goes_to_the_next() {
     let (levels, _) = levels(1, vec![config("a", wide, 1)]);
     let flow = levels.metrics().flow("a", "schema");
     let (level, _) = levels.get("a").expect("configured");
-    let seat = level.admit(request(&flow), LONG).await.ok().expect("a seat is free");
+    let seat = level.admit(request(&flow), LONG).await.expect("a seat is free");
     let mut first = Box::pin(level.admit(request(&flow), LONG));
     let mut second = Box::pin(level.admit(request(&flow), LONG));
     assert!(futures_poll(&mut first).is_none() && futures_poll(&mut second).is_none());
@@ -113,11 +113,8 @@ async fn seats_are_divided_by_shares_and_lent_by_demand() {
     let flow = levels.metrics().flow("wants", "schema");
     let (level, _) = levels.get("wants").expect("configured");
     let mut running = Vec::new();
-    loop {
-        match futures_poll(&mut Box::pin(level.admit(request(&flow), LONG))) {
-            Some(Ok(seat)) => running.push(seat),
-            Some(Err(_)) | None => break,
-        }
+    while let Some(Ok(seat)) = futures_poll(&mut Box::pin(level.admit(request(&flow), LONG))) {
+        running.push(seat);
     }
     let before = running.len();
     levels.rebalance();
@@ -130,7 +127,7 @@ async fn a_level_that_is_gone_serves_those_that_it_has() {
     let (levels, _) = levels(2, vec![config("a", QUEUE, 1), config("b", QUEUE, 1)]);
     let flow = levels.metrics().flow("a", "schema");
     let (level, _) = levels.get("a").expect("configured");
-    let seat = level.admit(request(&flow), LONG).await.ok().expect("a seat is free");
+    let seat = level.admit(request(&flow), LONG).await.expect("a seat is free");
     let mut waits = Box::pin(level.admit(request(&flow), LONG));
     assert!(futures_poll(&mut waits).is_none());
     levels.configure([config("b", QUEUE, 1)]);

@@ -11,6 +11,7 @@ mod durability;
 mod encryption;
 mod etcd;
 mod every_kind;
+mod flow_control;
 mod go_clients;
 mod helm;
 mod kubectl;
