@@ -1,11 +1,12 @@
 //! Identity from client certificates, and from a front proxy's headers behind one.
 
 use std::{
+    any::Any,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderName};
 use machinery::Str;
@@ -38,25 +39,51 @@ impl ClientCertificates {
     }
 
     /// Checks that the chain leads to one of the authorities, is in its time, and is meant for clients; answers the client's
-    /// own certificate, with which `chain` starts.
-    fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<Certificate, String> {
+    /// own certificate, with which `chain` starts, and until when that holds.
+    fn verify(roots: &Roots, chain: &[CertificateDer<'_>]) -> Result<(Certificate, i64), String> {
         let parse = |der: &CertificateDer<'_>| Certificate::parse(der).map_err(|error| error.to_string());
         let [leaf, intermediates @ ..] = chain else { return Err("no certificate".into()) };
         let leaf = parse(leaf)?;
         let intermediates = intermediates.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed());
-        let roots = self.roots.load();
-        roots.verify(&leaf, &intermediates, Purpose::Client, now).map_err(|error| error.to_string())?;
-        Ok(leaf)
+        let until = roots.verify(&leaf, &intermediates, Purpose::Client, now()).map_err(|error| error.to_string())?;
+        Ok((leaf, until))
+    }
+
+    /// The user of a connection's certificate, see [`Self::authenticate`]. It is verified once a connection, as long as the
+    /// authorities and the certificates stay what they are.
+    pub(crate) fn user_of(
+        &self,
+        chain: &[CertificateDer<'_>],
+        memo: &ArcSwapOption<Box<dyn Any + Send + Sync>>,
+        reads_uid: bool,
+    ) -> Result<Option<Arc<User>>, String> {
+        let roots = self.roots.load_full();
+        let kept = memo.load();
+        if let Some(kept) = kept.as_ref().and_then(|kept| kept.downcast_ref::<Verified>())
+            && Arc::ptr_eq(&kept.roots, &roots)
+            && now() <= kept.until
+        {
+            return Ok(Some(kept.user.clone()));
+        }
+        let (user, until) = Self::user(&roots, chain, reads_uid)?;
+        Ok(user.map(|user| {
+            let user = Arc::new(user);
+            memo.store(Some(Arc::new(Box::new(Verified { roots, until, user: user.clone() }))));
+            user
+        }))
     }
 
     /// The user that a certificate names: CN is the name, each O a group, and the attribute for it the UID if `reads_uid`.
     /// None if it names nobody.
     pub fn authenticate(&self, chain: &[CertificateDer<'_>], reads_uid: bool) -> Result<Option<User>, String> {
-        let leaf = self.verify(chain)?;
+        Self::user(&self.roots.load(), chain, reads_uid).map(|(user, _)| user)
+    }
+
+    fn user(roots: &Roots, chain: &[CertificateDer<'_>], reads_uid: bool) -> Result<(Option<User>, i64), String> {
+        let (leaf, until) = Self::verify(roots, chain)?;
         let subject = leaf.subject();
         if subject.common_name.is_empty() {
-            return Ok(None);
+            return Ok((None, until));
         }
         let uid = match subject.uids.as_slice() {
             _ if !reads_uid => "",
@@ -72,8 +99,21 @@ impl ClientCertificates {
             groups: subject.organizations.iter().map(|group| group.as_str().into()).collect(),
             extra: vec![(CREDENTIAL_ID.into(), vec![format!("X509SHA256={print}").into()])],
         };
-        Ok(Some(user.authenticated()))
+        Ok((Some(user.authenticated()), until))
     }
+}
+
+/// What is known of a connection's certificate.
+#[derive(Debug)]
+struct Verified {
+    roots: Arc<Roots>,
+    /// In seconds since 1970.
+    until: i64,
+    user: Arc<User>,
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs().cast_signed())
 }
 
 /// `--requestheader-*`: which headers a front proxy (an aggregator before this server) names the user in.
@@ -112,7 +152,7 @@ impl RequestHeader {
         if chain.is_empty() {
             return Ok(None);
         }
-        let leaf = self.authorities.verify(chain)?;
+        let (leaf, _) = ClientCertificates::verify(&self.authorities.roots.load(), chain)?;
         let proxy = &leaf.subject().common_name;
         if !self.options.allowed_names.is_empty() && !self.options.allowed_names.iter().any(|name| name == proxy) {
             return Err(format!("x509: subject with cn={proxy} is not in the allowed list"));
@@ -224,6 +264,21 @@ mod tests {
         let (_, other) = authority();
         let stranger = ClientCertificates::from_pem(&other).expect("a bundle");
         assert!(stranger.authenticate(&[jane], true).is_err(), "of another authority");
+    }
+
+    #[test]
+    fn a_connections_certificate_is_verified_again_when_the_authorities_change() {
+        let (ca, pem) = authority();
+        let authenticator = ClientCertificates::from_pem(&pem).expect("a bundle");
+        let jane = client(&ca, rcgen::ExtendedKeyUsagePurpose::ClientAuth);
+        let memo = ArcSwapOption::empty();
+        let ask = || authenticator.user_of(std::slice::from_ref(&jane), &memo, true);
+        let first = ask().expect("known").expect("named");
+        assert!(Arc::ptr_eq(&first, &ask().expect("known").expect("named")), "kept");
+        authenticator.replace(&pem).expect("a bundle");
+        assert!(!Arc::ptr_eq(&first, &ask().expect("known").expect("named")), "verified again");
+        authenticator.replace(&authority().1).expect("a bundle");
+        assert!(ask().is_err(), "of another authority now");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
-            return certificate(tls, host);
+            return handshake(tls);
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
             // TLS says so as well where the other side is gone without a word.
@@ -53,34 +53,15 @@ pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str
     text
 }
 
-fn certificate(error: &rustls::Error, host: &str) -> String {
+fn handshake(error: &rustls::Error) -> String {
     use rustls::CertificateError as Bad;
-    let why = match error {
-        rustls::Error::InvalidCertificate(Bad::Other(why)) => why.to_string(),
-        rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
-            "x509: certificate signed by unknown authority".to_owned()
-        }
-        rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }) => {
-            "x509: certificate has expired or is not yet valid".to_owned()
-        }
-        rustls::Error::InvalidCertificate(Bad::NotValidYet | Bad::NotValidYetContext { .. }) => {
-            "x509: certificate has expired or is not yet valid".to_owned()
-        }
-        rustls::Error::InvalidCertificate(Bad::NotValidForName) => {
-            format!("x509: certificate is not valid for any names, but wanted to match {host}")
-        }
-        rustls::Error::InvalidCertificate(Bad::NotValidForNameContext { presented, .. }) => {
-            let names: Vec<&str> = presented.iter().map(|name| bare_name(name)).collect();
-            match names.as_slice() {
-                [] => format!("x509: certificate is not valid for any names, but wanted to match {host}"),
-                names => format!("x509: certificate is valid for {}, not {host}", names.join(", ")),
-            }
-        }
-        rustls::Error::InvalidMessage(_) => return "http: server gave HTTP response to HTTPS client".to_owned(),
-        rustls::Error::AlertReceived(alert) => return format!("remote error: tls: {}", alert_text(*alert)),
-        other => return format!("remote error: tls: {other}"),
-    };
-    format!("tls: failed to verify certificate: {why}")
+    match error {
+        rustls::Error::InvalidCertificate(Bad::Other(why)) => format!("tls: failed to verify certificate: {why}"),
+        rustls::Error::InvalidCertificate(_) => "tls: invalid signature by the server certificate".to_owned(),
+        rustls::Error::InvalidMessage(_) => "http: server gave HTTP response to HTTPS client".to_owned(),
+        rustls::Error::AlertReceived(alert) => format!("remote error: tls: {}", alert_text(*alert)),
+        other => format!("remote error: tls: {other}"),
+    }
 }
 
 /// What Go says of an alert.
@@ -122,11 +103,6 @@ fn alert_text(alert: rustls::AlertDescription) -> String {
         other => return format!("alert({})", u8::from(other)),
     };
     text.to_owned()
-}
-
-/// `DnsName("a.example")` without what is around the name.
-fn bare_name(name: &str) -> &str {
-    name.split('"').nth(1).unwrap_or(name)
 }
 
 /// So much of a text is told.
@@ -201,14 +177,16 @@ mod tests {
     fn the_operating_systems_errors_read_like_gos() {
         let error = io::Error::from(io::ErrorKind::ConnectionRefused);
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), "dial tcp 127.0.0.1:1: connect: connection refused");
-        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let eof = io::Error::new(io::ErrorKind::UnexpectedEof, "tls handshake eof");
         assert_eq!(transport(&eof, "h", "127.0.0.1:1"), "EOF");
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
         let error = io::Error::new(io::ErrorKind::InvalidData, alert);
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), "remote error: tls: certificate required");
+        let why = crate::x509::Certificate::parse(b"").expect_err("is none");
+        let other = rustls::OtherError(std::sync::Arc::new(why));
+        let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other));
         let error = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));
-        let expect = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+        let expect = "tls: failed to verify certificate: x509: malformed certificate";
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), expect);
     }
 }

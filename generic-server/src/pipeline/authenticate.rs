@@ -9,7 +9,7 @@ use machinery::{Str, meta::status::Status};
 use crate::{
     auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User, websocket},
     request::Request,
-    serve::Peer,
+    serve::{Peer, PeerInfo},
 };
 
 /// How requests are authenticated.
@@ -32,8 +32,7 @@ impl Authentication {
     /// Finds the user, or refuses the request. Credentials do not go further than this step.
     pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
         let peer = request.extensions.get::<Peer>().cloned();
-        let chain = peer.as_ref().map_or(&[][..], |peer| &peer.certificates);
-        let found = self.find(request, chain).await;
+        let found = self.find(request, peer.as_deref()).await;
         request.headers.remove(AUTHORIZATION);
         RequestHeader::clear(self.request_header.as_ref().map(|proxy| &proxy.options), &mut request.headers);
         match found {
@@ -50,12 +49,9 @@ impl Authentication {
         }
     }
 
-    async fn find(
-        &self,
-        request: &mut Request,
-        chain: &[rustls_pki_types::CertificateDer<'static>],
-    ) -> Result<Option<Arc<User>>, String> {
+    async fn find(&self, request: &mut Request, peer: Option<&PeerInfo>) -> Result<Option<Arc<User>>, String> {
         let mut objection = None;
+        let chain = peer.map_or(&[][..], |peer| &peer.certificates);
         let websocket_token = websocket::take_token(&mut request.headers);
         if let Some(proxy) = &self.request_header {
             match proxy.authenticate(chain, &mut request.headers) {
@@ -64,10 +60,11 @@ impl Authentication {
                 Err(why) => objection = Some(why),
             }
         }
-        if let (Some(authorities), false) = (&self.client_certificates, chain.is_empty()) {
-            match authorities.authenticate(chain, self.certificates_name_uids) {
-                Ok(Some(user)) => return Ok(Some(Arc::new(user))),
-                Ok(None) => {}
+        if let (Some(authorities), Some(peer), false) = (&self.client_certificates, peer, chain.is_empty()) {
+            match authorities.user_of(chain, &peer.memo, self.certificates_name_uids) {
+                Ok(Some(user)) => return Ok(Some(user)),
+                // Nor is it a front proxy's: to upstream's server that is an objection.
+                Ok(None) => objection = Some("the certificate names nobody".to_owned()),
                 Err(why) => objection = Some(why),
             }
         }

@@ -1,7 +1,8 @@
 //! One connection: the TLS handshake with its deadline, HTTP/1.1 or HTTP/2, and its end.
 
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{
     body::{Body as _, Incoming},
@@ -77,6 +78,9 @@ impl Default for ConnectionOptions {
 #[derive(Clone, Debug)]
 pub struct Peer(Arc<PeerInfo>);
 
+/// A place for something that is found out once a connection.
+pub type Memo = ArcSwapOption<Box<dyn Any + Send + Sync>>;
+
 /// What is known of the other end.
 #[derive(Debug)]
 pub struct PeerInfo {
@@ -88,6 +92,8 @@ pub struct PeerInfo {
     pub certificates: Vec<CertificateDer<'static>>,
     /// HTTP/2 was agreed.
     pub http2: bool,
+    /// What authentication keeps of the certificate, which is its own affair.
+    pub memo: Memo,
 }
 
 impl Peer {
@@ -178,6 +184,7 @@ where
             .cloned()
             .map(CertificateDer::into_owned)
             .collect(),
+        memo: Memo::empty(),
         http2: session.alpn_protocol() == Some(b"h2"),
     });
     if peer.http2 { speak_http2(server, stream, peer).await } else { speak_http1(server, stream, peer).await }

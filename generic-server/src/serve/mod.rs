@@ -12,7 +12,7 @@ mod refuse;
 mod tls;
 mod usage;
 
-pub use connection::{ConnectionOptions, Lasting, Peer, PeerInfo, serve};
+pub use connection::{ConnectionOptions, Lasting, Memo, Peer, PeerInfo, serve};
 pub use lifecycle::{Lifecycle, ShutdownOptions};
 pub use listener::{BindOptions, Listener};
 pub use tls::{CertificateFiles, CipherSuiteError, SniCertificate, Tls, TlsError, TlsOptions, known_cipher_suites};

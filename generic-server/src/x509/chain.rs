@@ -32,6 +32,8 @@ struct Search<'a> {
     purpose: Purpose<'a>,
     now: i64,
     signatures: u32,
+    /// When the first certificate of the chain that was found ends.
+    until: i64,
     /// Whether there was a chain, and why it did not count.
     refused: Option<X509Error>,
 }
@@ -89,7 +91,7 @@ impl Roots {
     }
 
     /// Checks that `leaf` is believed for a purpose at a time (in seconds since 1970): it is one of these certificates, or
-    /// leads to one over `intermediates`.
+    /// leads to one over `intermediates`. Answers until when that holds.
     ///
     /// # Errors
     /// Why it is not.
@@ -99,17 +101,17 @@ impl Roots {
         intermediates: &[Certificate],
         purpose: Purpose<'_>,
         now: i64,
-    ) -> Result<(), X509Error> {
+    ) -> Result<i64, X509Error> {
         is_valid(leaf, &[], false, now)?;
         if let Purpose::Server(host) = purpose {
             leaf.verify_host(host)?;
         }
-        let mut search = Search { roots: self, intermediates, purpose, now, signatures: 0, refused: None };
+        let mut search = Search { roots: self, intermediates, purpose, now, signatures: 0, until: 0, refused: None };
         if self.issuers(&leaf.raw_subject).any(|root| root.der == leaf.der) {
-            return search.accept(&[leaf]).then_some(()).ok_or_else(|| search.refusal());
+            return if search.accept(&[leaf]) { Ok(search.until) } else { Err(search.refusal()) };
         }
         match search.find(&[leaf]) {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(search.until),
             Ok(false) => Err(search.refusal()),
             Err(_) if search.refused.is_some() => Err(search.refusal()),
             Err(Dead::End(why)) => Err(why),
@@ -188,6 +190,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
+        self.until = chain.iter().map(|certificate| certificate.not_after).min().unwrap_or_default();
         true
     }
 

@@ -60,7 +60,7 @@ fn trusting(issuers: &[&Issuer]) -> Roots {
 }
 
 fn check(roots: &Roots, leaf: &Certificate, others: &[Certificate], purpose: Purpose<'_>, expect: Result<(), &str>) {
-    let found = roots.verify(leaf, others, purpose, now()).map_err(|why| why.to_string());
+    let found = roots.verify(leaf, others, purpose, now()).map(|_| ()).map_err(|why| why.to_string());
     assert_eq!(found, expect.map_err(|why| format!("x509: {why}")));
 }
 
@@ -254,6 +254,8 @@ fn time_counts_for_every_certificate() {
     let why = trusting(&[&old]).verify(&shown, &[], SERVER, now()).expect_err("it is over").to_string();
     assert!(why.starts_with("x509: certificate has expired or is not yet valid: current time 20"), "{why}");
     assert!(why.ends_with(" is after 2001-01-01T00:00:00Z"), "{why}");
+    let then = trusting(&[&old]).verify(&shown, &[], SERVER, 978_000_000);
+    assert_eq!(then, Ok(978_307_200), "the root ends first");
     let why = trusting(&[&old]).verify(&shown, &[], SERVER, 0).expect_err("it is to come").to_string();
     assert!(why.starts_with(
         "x509: certificate has expired or is not yet valid: current time 1970-01-01T00:00:00Z is before "
