@@ -50,7 +50,7 @@ impl Impersonation {
         let mode = outcome.as_ref().ok().map(|(mode, _)| *mode);
         self.metrics.attempted(mode, started.elapsed());
         let (_, user) = outcome?;
-        tracing::info!(requestor = %request.user.name, user = %user.name, "impersonates");
+        tracing::debug!(requestor = %request.user.name, user = %user.name, "impersonates");
         request.user = Arc::new(user);
         Ok(())
     }
