@@ -7,8 +7,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use machinery::{meta::Status, schema::openapi::Flavor};
 
 use super::{
@@ -171,10 +170,9 @@ impl Endpoint for OpenApi {
 impl OpenApi {
     async fn answer(&self, request: &Request) -> Response {
         let made = self.made();
-        let body = |body: Bytes| if request.method == Method::HEAD { Body::empty() } else { Body::full(body) };
         match request.uri.path().strip_prefix("/openapi/").unwrap_or_default() {
             "v2" => self.answer_v2(request, &made).await,
-            "v3" => response(StatusCode::OK, Some("text/plain; charset=utf-8"), body(made.index())),
+            "v3" => response(StatusCode::OK, Some("text/plain; charset=utf-8"), Body::full(made.index())),
             path => match path.strip_prefix("v3/").and_then(|name| made.document(name)) {
                 Some(document) => self.answer_v3(request, document).await,
                 None => empty(StatusCode::NOT_FOUND),
@@ -190,8 +188,7 @@ impl OpenApi {
         if has(request, hash) {
             return hashed(empty(StatusCode::NOT_MODIFIED), hash, false);
         }
-        let head = request.method == Method::HEAD;
-        let body = if head { Body::empty() } else { Body::pieces(self.v2(made, encoding).await) };
+        let body = Body::pieces(self.v2(made, encoding).await);
         hashed(response(StatusCode::OK, Some(media), body), hash, false)
     }
 
@@ -211,8 +208,7 @@ impl OpenApi {
         if has(request, &document.hash) {
             return hashed(empty(StatusCode::NOT_MODIFIED), &document.hash, asked.is_some());
         }
-        let head = request.method == Method::HEAD;
-        let body = if head { Body::empty() } else { Body::pieces(self.v3(document, encoding).await) };
+        let body = Body::pieces(self.v3(document, encoding).await);
         hashed(response(StatusCode::OK, Some(media), body), &document.hash, asked.is_some())
     }
 }

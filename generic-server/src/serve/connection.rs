@@ -342,7 +342,7 @@ where
 
 /// The answer to a HEAD: what the body's length would be, and no body. HTTP/2 knows no other way to leave it out.
 fn without_body(mut response: Response<Body>) -> Response<Body> {
-    if let Some(length) = response.body().size_hint().exact() {
+    if let Some(length) = response.body().size_hint().exact().filter(|length| *length > 0) {
         response.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
     }
     response.map(|_| Body::empty())

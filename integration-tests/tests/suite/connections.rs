@@ -90,6 +90,29 @@ async fn a_small_body_that_nobody_reads_is_taken_before_the_answer() {
     assert_eq!(after.expect("an answer").status(), StatusCode::OK);
 }
 
+#[tokio::test]
+async fn head_is_answered_over_http2_where_upstream_answers_it() {
+    let server = Server::start();
+    let (mut sender, connection) = http2(&server).await;
+    tokio::spawn(connection);
+    for (path, status) in [
+        ("/healthz", 200),
+        ("/apis", 200),
+        ("/openapi/v3", 200),
+        ("/openapi/v2", 200),
+        ("/version", 405),
+        ("/api/v1/namespaces", 405),
+        ("/apis/apps/v1", 405),
+        ("/nosuch", 404),
+    ] {
+        let head = request(Method::HEAD, path, "admintoken", nothing());
+        let answer = sender.send_request(head).await.expect("an answer");
+        let length = answer.headers().get("content-length").and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
+        assert_eq!((answer.status().as_u16(), length.is_some_and(|l| l > 0)), (status, true), "{path}");
+        assert!(answer.into_body().collect().await.expect("no error").to_bytes().is_empty(), "{path}");
+    }
+}
+
 /// A body of so many pieces of 16 KiB, and how many of them were asked for.
 fn counted(pieces: usize) -> (Arc<AtomicUsize>, Body) {
     let asked = Arc::new(AtomicUsize::new(0));
