@@ -225,6 +225,67 @@ async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
     assert!(named > 50, "damage names its place: {named}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_database_of_a_killed_process_is_refused_in_words() {
+    let folder = scratch::folder();
+    let (running, bad) = (folder.path().join("running"), folder.path().join("bad"));
+    let store = Embedded::open(&running, Options::default()).unwrap();
+    for n in 0..100 {
+        create(&*store, &format!("/k/{n:04}"), &"v".repeat(n * 37 % 1500)).await;
+    }
+    // Checkpoints, and then more in the journal.
+    store.snapshot(folder.path().join("snapshot")).await.unwrap();
+    while fs::metadata(running.join("store.redb")).unwrap().len() < 200_000 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let left: Vec<_> = FILES.iter().map(|file| (file, fs::read(running.join(file)).unwrap())).collect();
+    let expect = all(&store).await.unwrap();
+    store.close().await;
+    let pages = left[1].1.len() / 4096;
+    let (mut refused, mut harmless) = (0, 0);
+    for page in 0..pages {
+        let at = page * 4096;
+        let tear: [&dyn Fn(&mut Vec<u8>); 4] = [
+            &|bytes| bytes.truncate(at),
+            &|bytes| bytes.truncate(at + 1000),
+            &|bytes| bytes[at..at + 4096].fill(0),
+            &|bytes| bytes[at..at + 4096].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8),
+        ];
+        for (kind, tear) in tear.into_iter().enumerate() {
+            let _ = fs::remove_dir_all(&bad);
+            fs::create_dir(&bad).unwrap();
+            for (file, bytes) in &left {
+                let mut bytes = bytes.clone();
+                if **file == "store.redb" {
+                    tear(&mut bytes);
+                }
+                fs::write(bad.join(file), bytes).unwrap();
+            }
+            let opened = Embedded::open(&bad, Options::default());
+            let found = match &opened {
+                Ok(store) => all(store).await,
+                Err(error) => Err(error.clone()),
+            };
+            match found {
+                Ok(found) => {
+                    assert!(found == expect, "page {page}, tear {kind}");
+                    harmless += 1;
+                }
+                Err(Error::Corrupt(message)) => {
+                    let named = ["store.redb", "table ", "store.journal."].iter().any(|name| message.contains(name));
+                    assert!(named, "page {page}, tear {kind}: {message}");
+                    refused += 1;
+                }
+                Err(error) => panic!("page {page}, tear {kind}: {error}"),
+            }
+            if let Ok(store) = opened {
+                store.close().await;
+            }
+        }
+    }
+    assert!(refused > pages, "{refused} refused, {harmless} harmless, of {pages} pages");
+}
+
 /// A folder as a crash leaves it: the files of a store that is open, with so many keys in its journal alone.
 async fn crashed(dir: &Path, keys: usize) {
     let running = dir.join("running");
