@@ -160,10 +160,21 @@ async fn a_store_that_cannot_tell_what_it_delivered_is_asked_and_waited_for() {
     assert!(cache.latest().revision() < elsewhere);
     assert_eq!(cache.read(ReadAt::Latest).await.unwrap().revision(), elsewhere);
 
-    // Events that do not arrive in time.
+    // Events that do not arrive in time: the store itself is read, one key of it at once.
     remote.hold();
     let held = put(&*remote, "a/x", "l f 2").await;
-    let error = cache.read(ReadAt::Latest).await.unwrap_err();
+    let key = format!("{PREFIX}a/x");
+    let revisions = async |at| cache.get(&key, at).await.unwrap().map(|entry| entry.revision());
+    let asked = tokio::time::Instant::now();
+    assert_eq!(revisions(ReadAt::Latest).await, Some(held));
+    assert!(asked.elapsed() < options().patience, "on a clock that only moves where all wait");
+    assert_eq!(revisions(ReadAt::Any).await, Some(snapshot.revision()));
+    assert_eq!(cache.get(&format!("{PREFIX}a/y"), ReadAt::Latest).await.unwrap().map(|entry| entry.revision()), None);
+    let (known, is_latest) = cache.peek(&key);
+    assert_eq!((known.map(|entry| entry.revision()), is_latest), (Some(snapshot.revision()), false));
+    let late = cache.read(ReadAt::Latest).await.unwrap();
+    assert_eq!((show(&late), late.revision()), ("a/x=2".to_owned(), held));
+    let error = cache.read(ReadAt::NotOlderThan(held)).await.unwrap_err();
     assert!(matches!(error, CacheError::TooLarge { asked, current } if (asked, current) == (held, elsewhere)));
     assert_eq!(show(&cache.read(ReadAt::Any).await.unwrap()), "a/x=1");
     remote.release();
