@@ -80,9 +80,14 @@ impl Server {
 
     /// Starts the process on the folder there is.
     pub fn run(&mut self) {
+        self.run_until(|line| line == "ready");
+    }
+
+    /// Starts the process, and waits until it has said a certain line.
+    pub fn run_until(&mut self, says: impl Fn(&str) -> bool) {
         self.spawn();
         let since = Instant::now();
-        while !self.log().lines().any(|line| line == "ready") {
+        while !self.log().lines().any(&says) {
             let ended = self.child.as_mut().is_some_and(|c| c.try_wait().ok().flatten().is_some());
             assert!(!ended && since.elapsed() < Duration::from_secs(120), "not ready:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(2));
@@ -120,12 +125,12 @@ impl Server {
         }
     }
 
-    /// Asks the process to end, and waits until it has.
+    /// Asks the process to end, and waits until it has, without an error.
     pub fn terminate(&mut self) {
         if let Some(mut child) = self.child.take() {
             let pid = child.id().to_string();
             assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
-            child.wait().expect("waited for");
+            assert!(child.wait().expect("waited for").success(), "{}", self.log());
         }
     }
 

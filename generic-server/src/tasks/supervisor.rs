@@ -186,9 +186,25 @@ async fn supervise(task: Task, after: Vec<watch::Receiver<State>>, context: Task
     }
 }
 
+/// Returns when all are cancelled while this one has not begun its work: what it waits for (a store that does not answer) may
+/// never come, and there is nothing that it would have to bring to an end.
+async fn given_up(context: &TaskContext) {
+    context.cancel.cancelled().await;
+    if *context.state.borrow() == State::Ready {
+        std::future::pending::<()>().await;
+    }
+}
+
 async fn run_once(task: &Task, context: &TaskContext) -> Result<(), String> {
-    let run: tokio::task::JoinHandle<TaskResult> = tokio::spawn((task.run)(context.clone()));
-    match run.await {
+    let mut run: tokio::task::JoinHandle<TaskResult> = tokio::spawn((task.run)(context.clone()));
+    let ended = tokio::select! {
+        ended = &mut run => ended,
+        () = given_up(context) => {
+            run.abort();
+            run.await
+        }
+    };
+    match ended {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(error) if error.is_panic() => {
             let panic = error.into_panic();
@@ -263,6 +279,27 @@ mod tests {
         assert_eq!(tasks.state("hook"), Some(State::Ready));
         assert_eq!(tasks.state("broken"), Some(State::Failed("no luck".to_owned())));
         assert_eq!(tasks.state("nosuch"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_does_not_wait_for_a_task_that_has_not_begun_its_work() {
+        let stuck = Task::new("stuck", |_| std::future::pending::<TaskResult>());
+        let (ended, end) = watch::channel(false);
+        let tidy = Task::new("tidy", move |context| {
+            let ended = ended.clone();
+            async move {
+                until_cancelled(context).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                ended.send_replace(true);
+                Ok(())
+            }
+        });
+        let tasks = Tasks::start(vec![stuck, tidy]).expect("starts");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let asked = tokio::time::Instant::now();
+        tasks.stop().await;
+        assert!(*end.borrow(), "who works has the time to end its work");
+        assert_eq!(asked.elapsed(), Duration::from_secs(1), "on a clock that stands still meanwhile");
     }
 
     #[test]

@@ -65,6 +65,35 @@ fn kubectl_works_and_etcd_may_be_away_for_a_while() {
     server.kill();
 }
 
+#[test]
+fn an_etcd_that_cannot_be_reached_is_said_once_and_does_not_hold_up_the_end() {
+    let mut etcd = Etcd::start();
+    etcd.kill();
+    let mut server = Server::prepare();
+    server.set_arguments(&[&format!("--etcd-servers={}", etcd.url())]);
+    let lost = "etcd cannot be reached";
+    server.run_until(|line| line.contains(lost));
+    for _ in 0..2 {
+        assert_eq!(server.request("GET", "/readyz", None).status, 500);
+    }
+    server.terminate();
+    let log = server.log();
+    let warnings: Vec<&str> = log.lines().filter(|l| l.contains(" WARN ") && !l.contains("no effect yet")).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!([lost, &etcd.url(), "refused"].iter().all(|part| warnings[0].contains(part)), "{log}");
+    // It is there, goes away, and comes back.
+    etcd.run();
+    server.run();
+    etcd.kill();
+    in_the_end("said", &server, || {
+        server.request("GET", &format!("{CONFIGMAPS}/any"), None);
+        server.log().contains(lost)
+    });
+    etcd.run();
+    in_the_end("said", &server, || server.log().contains("etcd answers again"));
+    server.terminate();
+}
+
 /// A recorded value's apiVersion and kind.
 fn kind_of(value: &[u8]) -> (String, String) {
     if let Some(raw) = value.strip_prefix(b"k8s\0") {

@@ -31,13 +31,27 @@ impl From<Failure> for Error {
     }
 }
 
+/// What lies at the bottom of a failure, if not the failure itself.
+fn innermost_cause(status: &tonic::Status) -> Option<String> {
+    let mut cause = status.source()?;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Some(cause.to_string())
+}
+
 /// Tells a failure of the client.
 pub(super) fn failure(error: &etcd_client::Error) -> Failure {
     let etcd_client::Error::GRpcStatus(status) = error else {
         return Error::Unavailable(error.to_string()).into();
     };
     let message = status.message();
-    let text = || format!("etcd: {message}");
+    // The innermost cause says most: "connection refused" rather than "tcp connect error".
+    let innermost = innermost_cause(status);
+    let text = || match &innermost {
+        Some(cause) if !message.contains(cause.as_str()) => format!("etcd: {message}: {cause}"),
+        _ => format!("etcd: {message}"),
+    };
     let error = match status.code() {
         Code::OutOfRange if message.contains("compacted") => {
             return Failure { error: None, compacted: true, unsent: false };
