@@ -5,6 +5,7 @@ use machinery::{
     Value,
     meta::{FieldError, TimeForm, Timestamp, field_error::invalid_each, names},
     object,
+    patch::apply::ResetFields,
 };
 
 /// The strategy.
@@ -25,6 +26,29 @@ impl Strategy for ApiServiceRules {
             status.set(&["conditions"], vec![local_condition()]);
         }
         object.make_object().insert("status", status);
+    }
+
+    fn prepare_status_update(&self, _cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+        const LEFT_ALONE: [&[&str]; 5] = [
+            &["spec"],
+            &["metadata", "labels"],
+            &["metadata", "annotations"],
+            &["metadata", "finalizers"],
+            &["metadata", "ownerReferences"],
+        ];
+        for path in LEFT_ALONE {
+            match old.at(path) {
+                Some(value) => new.set(path, value.clone()),
+                None => drop(new.remove_at(path)),
+            }
+        }
+    }
+
+    fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => ResetFields::exclude(&[&["metadata"], &["spec"]]),
+            _ => ResetFields::exclude(&[&["status"]]),
+        }
     }
 
     fn default(&self, object: &mut Value) {

@@ -236,6 +236,13 @@ impl Rules {
         self
     }
 
+    /// Whose status updates change nothing of the metadata, so that nobody comes to own any of it through them.
+    pub(crate) const fn status_alone(mut self) -> Self {
+        self.status_update = |_, new, old| restore_metadata(new, old);
+        self.resets = &[("status", &[&["metadata"], &["spec"]])];
+        self
+    }
+
     /// With members that an update of the status brings into line.
     pub(crate) const fn status_update(mut self, rule: fn(&WriteContext<'_>, &mut Value, &Value)) -> Self {
         self.status_update = rule;

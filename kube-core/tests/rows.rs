@@ -6,7 +6,7 @@ use generic_server::{
     discovery::{Documents, Resources, groups_of},
     resource::{Resource, SubresourceKind},
 };
-use machinery::{Value, codec::json};
+use machinery::{Value, codec::json, patch::apply::ResetFields};
 
 /// Group version, name and the facts in discovery's words.
 fn facts() -> BTreeMap<(String, String), Value> {
@@ -203,6 +203,30 @@ fn a_field_that_an_object_lacks_has_its_default() {
     check("", "pods", "spec.nodeName", "{}", "");
     check("", "events", "source", r#"{"source":{},"reportingComponent":"ctl"}"#, "ctl");
     check("", "events", "source", r#"{"source":{"component":"kubelet"},"reportingComponent":"ctl"}"#, "kubelet");
+}
+
+#[test]
+fn nobody_comes_to_own_what_an_update_of_a_status_leaves_alone() {
+    let alone: &[&[&str]] = &[&["metadata"], &["spec"]];
+    let others: [(&str, &str, &[&[&str]]); 11] = [
+        ("", "pods", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+        ("apps", "deployments", &[&["spec"], &["metadata", "labels"]]),
+        ("certificates.k8s.io", "certificatesigningrequests", &[&["spec"], &["status", "conditions"]]),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", alone),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas", alone),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", alone),
+        ("networking.k8s.io", "servicecidrs", alone),
+        ("resource.k8s.io", "resourceclaims", alone),
+        ("storage.k8s.io", "volumeattachments", alone),
+        ("resource.k8s.io", "devicetaintrules", alone),
+        ("storagemigration.k8s.io", "storageversionmigrations", alone),
+    ];
+    for row in kube_core::resources().iter().filter(|row| row.subresource("status").is_some()) {
+        let other = others.iter().find(|(group, plural, _)| row.group == *group && row.plural == *plural);
+        let left: &[&[&str]] = other.map_or(&[&["spec"]], |(.., left)| left);
+        let found = row.strategy.reset_fields(&row.version, "status");
+        assert_eq!(found, ResetFields::exclude(left), "{row:?}");
+    }
 }
 
 #[test]

@@ -97,7 +97,8 @@ impl Strategy for DefinitionStrategy {
 
     fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         match subresource {
-            "status" => ResetFields::exclude(&[&["metadata"], &["spec"]]),
+            // An update of the status may change the metadata.
+            "status" => ResetFields::exclude(&[&["spec"]]),
             _ => ResetFields::exclude(&[&["status"]]),
         }
     }

@@ -5,7 +5,7 @@ use machinery::{Value, object};
 use super::{policies, webhooks};
 use crate::{
     defaults::{each, pointer, within},
-    strategy::{Rules, restore_metadata},
+    strategy::Rules,
 };
 
 /// The rules of policies that change objects.
@@ -17,18 +17,14 @@ pub(super) const MUTATING_POLICIES: Rules = Rules::COUNTED
     .validate_update(policies::mutating_update);
 
 /// The rules of policies that judge objects; a controller writes their status.
-pub(super) const VALIDATING_POLICIES: Rules = Rules {
-    status: true,
-    status_update: |_, new, old| restore_metadata(new, old),
-    resets: &[("status", &[&["metadata"], &["spec"]])],
-    ..Rules::COUNTED
-}
-.conditional()
-.any_finalizers()
-.defaults(policy)
-.validate(policies::validating)
-.validate_update(policies::validating_update)
-.validate_status(policies::validating_status);
+pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..Rules::COUNTED }
+    .status_alone()
+    .conditional()
+    .any_finalizers()
+    .defaults(policy)
+    .validate(policies::validating)
+    .validate_update(policies::validating_update)
+    .validate_status(policies::validating_status);
 
 /// The rules of bindings of policies that change objects.
 pub(super) const MUTATING_BINDINGS: Rules = Rules::COUNTED

@@ -133,6 +133,11 @@ fn daemon_set(set: &mut Value) {
             pointer(rolling, "maxUnavailable", 1);
             pointer(rolling, "maxSurge", 0);
         }
+        // Of another type it has numbers all the same, if it is there: upstream's stored form knows no absence.
+        within(strategy, "rollingUpdate", |rolling| {
+            pointer(rolling, "maxUnavailable", 0);
+            pointer(rolling, "maxSurge", 0);
+        });
         pointer(spec, "revisionHistoryLimit", 10);
     });
 }
@@ -194,6 +199,22 @@ mod tests {
     use machinery::object;
 
     use super::*;
+
+    #[test]
+    fn a_rolling_update_of_a_daemon_set_has_both_its_numbers_whatever_the_type() {
+        let check = |strategy: Value, unavailable: Value, surge: Value| {
+            let mut set = object! { "spec" => object! { "updateStrategy" => strategy } };
+            daemon_set(&mut set);
+            let number =
+                |member| set.at(&["spec", "updateStrategy", "rollingUpdate", member]).cloned().unwrap_or_default();
+            assert_eq!((number("maxUnavailable"), number("maxSurge")), (unavailable, surge));
+        };
+        let rolling = |members: Value| object! { "type" => "OnDelete", "rollingUpdate" => members };
+        check(Value::object(), Value::from(1), Value::from(0));
+        check(object! { "type" => "OnDelete" }, Value::Null, Value::Null);
+        check(rolling(Value::object()), Value::from(0), Value::from(0));
+        check(rolling(object! { "maxSurge" => "30%" }), Value::from(0), Value::from("30%"));
+    }
 
     #[test]
     fn annotations_that_stand_for_numbers_are_numbers() {

@@ -28,7 +28,11 @@ pub(super) const SIGNING_REQUESTS: Rules = Rules {
         update: approval,
         validate: |_, new, old, errors| validate_update(new, old, Through::Approval, errors),
     }],
-    resets: &[("", &[&["spec"], &["status"]]), ("approval", &[&["spec"], &["status", "certificate"]])],
+    resets: &[
+        ("", &[&["spec"], &["status"]]),
+        ("status", &[&["spec"], &["status", "conditions"]]),
+        ("approval", &[&["spec"], &["status", "certificate"]]),
+    ],
     names: |_, _| Vec::new(),
     ..Rules::STATUS
 };

@@ -5,15 +5,11 @@ use machinery::Value;
 use super::{levels, validation};
 use crate::{
     defaults::{number, part, pointer, within},
-    strategy::{Rules, restore_metadata},
+    strategy::Rules,
 };
 
 /// An update of the status changes nothing else.
-const STATUS_ALONE: Rules = Rules {
-    status_update: |_, new, old| restore_metadata(new, old),
-    resets: &[("status", &[&["metadata"], &["spec"]])],
-    ..Rules::WORKLOAD
-};
+const STATUS_ALONE: Rules = Rules::WORKLOAD.status_alone();
 
 /// The rules of flow schemas.
 pub(super) const FLOW_SCHEMAS: Rules = STATUS_ALONE

@@ -25,16 +25,8 @@ pub(super) const IP_ADDRESSES: Rules = Rules::PLAIN
     .validate_update(validation::address_update);
 
 /// The rules of ranges of addresses.
-pub(super) const SERVICE_CIDRS: Rules = Rules::STATUS
-    .status_leaves(&[
-        &["spec"],
-        &["metadata", "labels"],
-        &["metadata", "annotations"],
-        &["metadata", "finalizers"],
-        &["metadata", "ownerReferences"],
-    ])
-    .validate(validation::range)
-    .validate_update(validation::range_update);
+pub(super) const SERVICE_CIDRS: Rules =
+    Rules::STATUS.status_alone().validate(validation::range).validate_update(validation::range_update);
 
 /// The rules of ingress classes.
 pub(super) const INGRESS_CLASSES: Rules = Rules::COUNTED

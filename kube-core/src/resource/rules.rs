@@ -22,6 +22,7 @@ pub(super) const CLASSES: Rules = Rules::COUNTED
 pub(super) const CLAIMS: Rules = Rules::STATUS
     .returns_deleted()
     .defaults(claim)
+    .status_alone()
     .status_update(|_, new, old| {
         restore_metadata(new, old);
         gates::drop_deallocated(new, old);

@@ -7,7 +7,7 @@ use super::validation;
 use crate::{
     core::pods::warnings::renamed,
     defaults::{is_empty, pointer, within},
-    strategy::{Rules, restore, restore_metadata},
+    strategy::{Rules, restore},
     validation::Field,
 };
 
@@ -67,12 +67,13 @@ pub(super) const CSI_NODES: Rules =
     Rules::PLAIN.conditional().returns_deleted().validate(validation::node).validate_update(validation::node_update);
 
 /// The rules of attachments.
-pub(super) const ATTACHMENTS: Rules =
-    Rules { resets: &[("status", &[&["metadata"], &["spec"]])], ..Rules::STATUS.conditional().returns_deleted() }
-        .status_update(|_, new, old| restore_metadata(new, old))
-        .validate(validation::attachment)
-        .validate_update(validation::attachment_update)
-        .validate_status(validation::attachment_update);
+pub(super) const ATTACHMENTS: Rules = Rules::STATUS
+    .conditional()
+    .returns_deleted()
+    .status_alone()
+    .validate(validation::attachment)
+    .validate_update(validation::attachment_update)
+    .validate_status(validation::attachment_update);
 
 /// The rules of capacities.
 pub(super) const CAPACITIES: Rules =

@@ -56,7 +56,7 @@ impl Versions for OneVersion {
 }
 
 /// The fields that an endpoint does not let a client set: nobody comes to own them through it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum ResetFields {
     /// Every field can be set.
     #[default]
