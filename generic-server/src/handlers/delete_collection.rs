@@ -32,7 +32,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let target_ref = &*target;
     let (options_ref, write_options_ref) = (&options, &write_options);
-    let results: Vec<Result<(), Status>> = stream::iter(page.objects.clone())
+    let results: Vec<(Result<(), Status>, Vec<String>)> = stream::iter(page.objects.clone())
         .map(|object| async move {
             let mut warnings = Vec::new();
             let mut write = Write {
@@ -43,7 +43,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
                 options: write_options_ref,
                 warnings: &mut warnings,
             };
-            match target_ref.registry.delete_item(&mut write, object.name(), options_ref).await {
+            let result = match target_ref.registry.delete_item(&mut write, object.name(), options_ref).await {
                 Ok(_) => {
                     let namespace = object.namespace().unwrap_or("");
                     target_ref.settle(options_ref.dry_run, namespace, object.name()).await;
@@ -51,11 +51,14 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
                 }
                 Err(status) if status.is_not_found() => Ok(()), // somebody was faster
                 Err(status) => Err(status),
-            }
+            };
+            (result, warnings)
         })
         .buffer_unordered(target.registry.settings().delete_collection_workers)
         .collect()
         .await;
+    let (results, of_items): (Vec<_>, Vec<_>) = results.into_iter().unzip();
+    warnings.extend(of_items.into_iter().flatten());
     results.into_iter().collect::<Result<Vec<()>, Status>>()?;
     view.list(&target.registry, page.objects, &page.meta).await
 }

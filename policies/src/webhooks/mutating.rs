@@ -72,9 +72,8 @@ fn changed(target: &Target<'_>, found: &Found<'_>, answer: &Answer) -> Result<Op
     }
     let undecodable =
         |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"), 503);
-    let operations = json::decode(&answer.patch).map_err(|e| undecodable(e.to_string()))?;
-    let Some(list) = operations.as_array() else { return Err(undecodable("the patch is no array".into())) };
-    if list.is_empty() {
+    let patch = json::decode(&answer.patch).map_err(|e| undecodable(e.to_string()))?;
+    if json_patch::operations(&patch).map_err(|e| undecodable(e.to_string()))?.is_empty() {
         return Ok(None);
     }
     let broken = |status: Status| Failure::Broken(Box::new(status));
@@ -86,7 +85,7 @@ fn changed(target: &Target<'_>, found: &Found<'_>, answer: &Answer) -> Result<Op
     if answer.patch_type != "JSONPatch" {
         return Err(Failure::Call(format!("unsupported patch type {:?}", answer.patch_type.as_str()), 400));
     }
-    let patched = json_patch::apply(object, &operations).map_err(|e| broken(Status::internal_error(e)))?;
+    let patched = json_patch::apply(object, &patch).map_err(|e| broken(Status::internal_error(e)))?;
     let row = target.matched.entry.as_ref().map_or(found.subject.a.row, |entry| &entry.row);
     // What the type does not know is dropped, as it is from what clients send.
     let patched = conformed(row, &target.matched.kind, patched, &mut Vec::new()).map_err(broken)?;

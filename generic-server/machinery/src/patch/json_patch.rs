@@ -15,14 +15,7 @@ pub const MAX_OPERATIONS: usize = 10_000;
 /// 400 if the patch is not a list of objects, 413 if it has too many operations, 422 if an operation does not apply or
 /// copies too much.
 pub fn apply(doc: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let operations = match patch {
-        Value::Array(items) => items.as_slice(),
-        Value::Null => &[],
-        other => return Err(undecodable(other, "jsonpatch.Patch")),
-    };
-    if let Some(odd) = operations.iter().find(|o| !matches!(o, Value::Object(_) | Value::Null)) {
-        return Err(undecodable(odd, "jsonpatch.Operation"));
-    }
+    let operations = operations(patch)?;
     if operations.len() > MAX_OPERATIONS {
         let got = operations.len();
         return Err(PatchError::TooLarge(format!(
@@ -34,6 +27,19 @@ pub fn apply(doc: &Value, patch: &Value) -> Result<Value, PatchError> {
         work.operate(operation)?;
     }
     Ok(work.doc)
+}
+
+/// The operations of a patch; 400 if it is not a list of objects.
+pub fn operations(patch: &Value) -> Result<&[Value], PatchError> {
+    let operations = match patch {
+        Value::Array(items) => items.as_slice(),
+        Value::Null => &[],
+        other => return Err(undecodable(other, "jsonpatch.Patch")),
+    };
+    match operations.iter().find(|o| !matches!(o, Value::Object(_) | Value::Null)) {
+        Some(odd) => Err(undecodable(odd, "jsonpatch.Operation")),
+        None => Ok(operations),
+    }
 }
 
 /// What `fieldValidation` Warn and Strict find in a patch before it is applied: the strict decoding errors
