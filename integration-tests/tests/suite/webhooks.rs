@@ -220,7 +220,7 @@ fn what_fails_is_a_refusal_unless_failures_are_ignored() {
     let post = format!("failed to call webhook: Post \"https://127.0.0.1:{}/?timeout=1s\": ", webhook.port());
     starts(&create(&server, "hangs"), &format!("{post}context deadline exceeded"));
     starts(&create(&server, "status"), "failed to call webhook: ");
-    starts(&create(&server, "garbage"), "failed to call webhook: couldn't get version/kind; json parse error: ");
+    starts(&create(&server, "garbage"), "failed to call webhook: yaml: line 1: did not find expected node content");
     starts(&create(&server, "patch"), "received undecodable patch in webhook response: ");
     starts(&create(&server, "uid"), "received invalid webhook response: expected response.uid=");
     assert_eq!(create(&server, "fine").status, 201);
