@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeMap,
     sync::{Arc, LazyLock},
 };
 
@@ -52,16 +53,15 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
-    /// The variables of a policy's spec; of several of one name the last counts.
+    /// The variables of a policy's spec, by name; of several of one name the last counts.
     pub(crate) fn all_of(spec: &Value, compiler: &mut Compiler) -> Vec<Variable> {
-        let mut variables: Vec<Variable> = Vec::new();
+        let mut variables: BTreeMap<Str, Variable> = BTreeMap::new();
         for variable in spec.get("variables").and_then(Value::as_array).unwrap_or_default() {
             let name = Str::from(variable.str_at(&["name"]).unwrap_or_default());
             let program = compiler.variable(&name, variable.str_at(&["expression"]).unwrap_or_default());
-            variables.retain(|known| known.name != name);
-            variables.push(Variable { name, program });
+            variables.insert(name.clone(), Variable { name, program });
         }
-        variables
+        variables.into_values().collect()
     }
 }
 
@@ -93,6 +93,7 @@ pub(crate) struct Scene<'a> {
 /// The values of names. Variables are evaluated when they are first named, once.
 pub(crate) struct Activation<'a> {
     scene: Scene<'a>,
+    /// By name.
     variables: &'a [Variable],
     memos: RefCell<Vec<Memo>>,
     /// What variables have cost since that was last taken off the budget.
@@ -161,7 +162,7 @@ impl<'a> Activation<'a> {
     }
 
     fn place_of(&self, name: &str) -> Option<usize> {
-        self.variables.iter().position(|variable| variable.name == name)
+        self.variables.binary_search_by(|variable| variable.name.as_str().cmp(name)).ok()
     }
 
     fn all_variables(&self) -> cel::Result {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use cel::{Decl, Program, Type};
-use machinery::Str;
 
 use crate::declarations::{JSON_PATCH, Names, OBJECT, environment};
 
@@ -62,15 +61,13 @@ pub enum Fault {
 pub struct Compiler {
     params: bool,
     /// The variables so far; `None` where there is no such thing.
-    variables: Option<Vec<(Str, Arc<Decl>)>>,
-    /// The same as a declaration, made when it is needed.
-    declared: Option<Arc<Decl>>,
+    variables: Option<Arc<Decl>>,
 }
 
 impl Compiler {
     /// For a policy. `params`: it has parameters; `composes`: it has variables.
     pub fn new(params: bool, composes: bool) -> Self {
-        Compiler { params, variables: composes.then(Vec::new), declared: None }
+        Compiler { params, variables: composes.then(no_variables) }
     }
 
     /// Compiles a variable. Wrong or not, it can be named from now on.
@@ -80,10 +77,8 @@ impl Compiler {
     pub fn variable(&mut self, name: &str, text: &str) -> Result<Program, Fault> {
         let program = self.compile(text, Wanted::Anything);
         let decl = Arc::new(program.as_ref().map_or_else(|_| Decl::dynamic(), |p| Decl::of_type(p.result())));
-        let variables = self.variables.get_or_insert_default();
-        variables.retain(|(known, _)| known != name);
-        variables.push((name.into(), decl));
-        self.declared = None;
+        // Names that expressions cannot spell are as good as not there.
+        self.variables = Some(self.variables.take().unwrap_or_else(no_variables).with_field(name, decl));
         program
     }
 
@@ -92,8 +87,7 @@ impl Compiler {
     /// # Errors
     /// What is wrong with it.
     pub fn compile(&mut self, text: &str, wanted: Wanted) -> Result<Program, Fault> {
-        self.declare();
-        let env = environment(wanted.names(self.params), self.declared.as_ref());
+        let env = environment(wanted.names(self.params), self.variables.as_ref());
         let program = env.compile(text).map_err(|issues| Fault::Invalid(format!("compilation failed: {issues}")))?;
         let types = wanted.types();
         if !types.is_empty() && !types.contains(program.result()) {
@@ -104,17 +98,10 @@ impl Compiler {
             None => Ok(program),
         }
     }
+}
 
-    fn declare(&mut self) {
-        if self.declared.is_none()
-            && let Some(variables) = &self.variables
-        {
-            // Names that expressions cannot spell are as good as not there.
-            let fields = variables.iter().filter(|(name, _)| cel::escape(name).is_some());
-            let fields = fields.map(|(name, decl)| (name.as_str(), decl.clone())).collect();
-            self.declared = Some(Arc::new(Decl::object("kubernetes.variables", fields)));
-        }
-    }
+fn no_variables() -> Arc<Decl> {
+    Arc::new(Decl::object("kubernetes.variables", Vec::new()))
 }
 
 fn other_type(wanted: &[Type], is: &Type) -> String {

@@ -1,7 +1,7 @@
 //! Names and conditions: what the next write to a definition's status is.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -104,8 +104,9 @@ fn wanting(group: &Group, but: &str) -> Vec<Str> {
 
 /// The names that a definition may have, given those of the others in its group. Every name is decided on alone.
 fn decide(asks: &Names, has: &Names, others: &[&Names]) -> Decision {
-    let resource =
-        |name: &Str| others.iter().any(|o| o.plural == *name || o.singular == *name || o.short_names.contains(name));
+    let of_resources = others.iter().flat_map(|o| [&o.plural, &o.singular].into_iter().chain(&o.short_names));
+    let resources: HashSet<&Str> = of_resources.collect();
+    let resource = |name: &Str| resources.contains(name);
     let kind = |name: &Str| others.iter().any(|o| o.kind == *name || o.list_kind == *name);
     let in_use = |name: &Str| format!("{name:?} is already in use");
     let mut decision = Decision { accepted: has.clone(), conflict: None };
@@ -118,10 +119,11 @@ fn decide(asks: &Names, has: &Names, others: &[&Names]) -> Decision {
     };
     take(&asks.plural, &has.plural, resource(&asks.plural), "PluralConflict", |n| &mut n.plural);
     take(&asks.singular, &has.singular, resource(&asks.singular), "SingularConflict", |n| &mut n.singular);
+    let had: HashSet<&Str> = has.short_names.iter().collect();
     let taken: Vec<String> = asks
         .short_names
         .iter()
-        .filter(|name| !has.short_names.contains(name) && **name != has.plural && **name != has.singular)
+        .filter(|name| !had.contains(name) && **name != has.plural && **name != has.singular)
         .filter(|name| resource(name))
         .map(in_use)
         .collect();

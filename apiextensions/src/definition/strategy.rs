@@ -1,5 +1,7 @@
 //! What a write does to a definition.
 
+use std::collections::HashSet;
+
 use generic_server::resource::{Strategy, WriteContext};
 use machinery::{
     Str, Value,
@@ -7,6 +9,7 @@ use machinery::{
     object,
     patch::apply::ResetFields,
     schema,
+    value::{Content, Seen},
 };
 
 use super::{
@@ -82,7 +85,7 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
-        let known = unknown_formats(old);
+        let known: HashSet<Str> = unknown_formats(old).into_iter().collect();
         let new = unknown_formats(new).into_iter().filter(|f| !known.contains(f));
         new.map(|f| format!("unrecognized format {f:?}")).collect()
     }
@@ -174,11 +177,10 @@ fn note_storage_version(definition: &mut Value) {
 /// Formats in the schemas that mean nothing, in the order of a walk through them. Versions with the same schema say it once.
 fn unknown_formats(definition: &Value) -> Vec<Str> {
     let mut found = Vec::new();
-    let mut seen: Vec<&Value> = Vec::new();
+    let mut seen = Seen::default();
     for version in Definition(definition).versions() {
         let Some(schema) = version.schema() else { continue };
-        if !seen.contains(&schema) {
-            seen.push(schema);
+        if seen.insert(Content(schema)) {
             formats(schema, &mut found);
         }
     }

@@ -9,6 +9,8 @@ mod parts;
 mod status;
 mod version;
 
+use std::collections::HashSet;
+
 use machinery::{
     Value,
     meta::{
@@ -132,18 +134,17 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
         let why = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid(at.field("preserveUnknownFields"), true, why));
     }
-    let mut seen: Vec<_> = Vec::new();
+    let mut seen = HashSet::new();
     let (mut stored, mut unique) = (0, true);
     for (i, version) in Definition(definition).versions().enumerate() {
         let here = versions.index(i);
         stored += usize::from(version.is_storage());
         let name = version.name();
-        unique &= !seen.contains(&name);
+        unique &= seen.insert(name.clone());
         let problems = names::dns1035_label(&name);
         if !problems.is_empty() {
             errors.push(FieldError::invalid(here.field("name"), &name, problems.join(",")));
         }
-        seen.push(name);
         errors.extend(version::deprecation(version, &here));
         errors.extend(version::own_parts(version, &parts, rules, &here));
     }
@@ -155,10 +156,10 @@ fn spec(definition: &Value, rules: &Rules<'_>) -> Vec<FieldError> {
         errors.push(FieldError::invalid(versions, shown(), "must have exactly one version marked as storage version"));
     }
     // The internal form still has the one version that there was once: the first.
-    if let Some(first) = seen.first().filter(|v| !v.is_empty()) {
-        let problems = names::dns1035_label(first);
+    if let Some(first) = Definition(definition).versions().next().map(|v| v.name()).filter(|v| !v.is_empty()) {
+        let problems = names::dns1035_label(&first);
         if !problems.is_empty() {
-            errors.push(FieldError::invalid(at.field("version"), first, problems.join(",")));
+            errors.push(FieldError::invalid(at.field("version"), &first, problems.join(",")));
         }
     }
     errors.extend(asked_names(&Definition(definition).asked_names(), &at.field("names")));

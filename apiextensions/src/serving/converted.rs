@@ -5,7 +5,10 @@ use generic_server::outbound::{MemberType, ReviewKind, check_response, read_revi
 use machinery::{
     Map, Value,
     codec::json,
-    meta::{field_error::FieldError, go_text, selector, validation},
+    meta::{
+        field_error::{FieldError, aggregate},
+        go_text, selector, validation,
+    },
     value::Path,
 };
 
@@ -145,21 +148,6 @@ fn errors_of(key: &str, texts: &Map) -> Vec<FieldError> {
     match key {
         "labels" => selector::validate_labels(texts, &at.field("labels")),
         _ => validation::validate_annotations(texts, &at.field("annotation")),
-    }
-}
-
-/// Errors as one text; `None` if there are none.
-fn aggregate(errors: &[FieldError]) -> Option<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for text in errors.iter().map(ToString::to_string) {
-        if !texts.contains(&text) {
-            texts.push(text);
-        }
-    }
-    match texts.as_slice() {
-        [] => None,
-        [only] => Some(only.clone()),
-        many => Some(format!("[{}]", many.join(", "))),
     }
 }
 

@@ -1,6 +1,10 @@
 //! The rows of a definition's versions.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use generic_server::{
     discovery::compare_versions,
@@ -31,6 +35,8 @@ pub(super) fn rows(
     let (group, plural) = (definition.group(), definition.asked_names().plural);
     let fields = selectable_fields(definition);
     let several = definition.versions().count() > 1;
+    let lasting = definition.versions().filter(|v| v.is_served() && !v.is_deprecated()).map(|v| v.name());
+    let best = lasting.min_by(|a, b| compare_versions(a, b));
     let row = |version: Version<'_>| {
         let name = version.name();
         let schema = |version: &str| strategy.schema(version).unwrap_or_default();
@@ -63,7 +69,7 @@ pub(super) fn rows(
             printer: Arc::new(Columns::of(version)),
             selectable_fields: fields_of(version, &fields),
             unknown_field: UnknownField::Unsupported,
-            deprecation: deprecation(definition, version, &names.kind),
+            deprecation: deprecation(&group, version, &names.kind, best.as_ref()),
         }
     };
     definition.versions().map(row).collect()
@@ -115,19 +121,14 @@ pub(super) fn split(path: &str) -> Vec<Str> {
 
 /// The fields that any version selects by. One list for all, since the objects are the same.
 fn selectable_fields(definition: Definition<'_>) -> Vec<SelectableField> {
-    let mut fields: Vec<SelectableField> = Vec::new();
-    for field in definition.versions().flat_map(own_fields) {
-        if !fields.contains(&field) {
-            fields.push(field);
-        }
-    }
-    fields
+    let mut seen = HashSet::new();
+    definition.versions().flat_map(own_fields).filter(|field| seen.insert(field.name.clone())).collect()
 }
 
 /// All fields, those hidden that the version does not select by.
 fn fields_of(version: Version<'_>, all: &[SelectableField]) -> Vec<SelectableField> {
-    let own: Vec<SelectableField> = own_fields(version).collect();
-    let known = |field: &SelectableField| SelectableField { hidden: !own.contains(field), ..field.clone() };
+    let own: HashSet<Str> = own_fields(version).map(|field| field.name).collect();
+    let known = |field: &SelectableField| SelectableField { hidden: !own.contains(&field.name), ..field.clone() };
     all.iter().map(known).collect()
 }
 
@@ -138,22 +139,16 @@ fn own_fields(version: Version<'_>) -> impl Iterator<Item = SelectableField> {
     })
 }
 
-/// The warning that requests for a deprecated version get.
-fn deprecation(definition: Definition<'_>, version: Version<'_>, kind: &str) -> Option<Str> {
+/// The warning that requests for a deprecated version get; `best`: the first of the versions that are not.
+fn deprecation(group: &str, version: Version<'_>, kind: &str, best: Option<&Str>) -> Option<Str> {
     if !version.is_deprecated() {
         return None;
     }
     if let Some(own) = version.0.get("deprecationWarning").and_then(Value::as_shared_str) {
         return Some(own.clone());
     }
-    let (group, name) = (definition.group(), version.name());
-    let mut better: Vec<Str> = definition
-        .versions()
-        .filter(|v| v.is_served() && !v.is_deprecated())
-        .map(|v| v.name())
-        .filter(|v| compare_versions(v, &name).is_lt())
-        .collect();
-    better.sort_by(|a, b| compare_versions(a, b));
-    let advice = better.first().map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
+    let name = version.name();
+    let better = best.filter(|best| compare_versions(best, &name).is_lt());
+    let advice = better.map(|best| format!("; use {group}/{best} {kind}")).unwrap_or_default();
     Some(format!("{group}/{name} {kind} is deprecated{advice}").into())
 }

@@ -1,8 +1,11 @@
 //! What a write does to a custom resource.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use generic_server::resource::{Strategy, WriteContext};
@@ -15,7 +18,7 @@ use machinery::{
     },
     patch::apply::ResetFields,
     schema::{self, LazySchema, Schema, structural},
-    value::Path,
+    value::{Content, Path},
 };
 
 use super::rows::split;
@@ -52,15 +55,15 @@ impl CustomStrategy {
     /// the same one share it.
     pub(super) fn new<'a>(definition: Definition<'a>, shelf: &Arc<Shelf>) -> Self {
         let name = Str::from(definition.0.str_at(&["metadata", "name"]).unwrap_or(""));
-        let mut known: Vec<(&'a Value, LazySchema)> = Vec::new();
+        let mut known: HashMap<Content<'a>, LazySchema> = HashMap::new();
         let mut schema_of = |version: Version<'a>| {
             let props = version.schema()?;
-            if let Some((_, schema)) = known.iter().find(|(other, _)| *other == props) {
+            if let Some(schema) = known.get(&Content(props)) {
                 return Some(schema.clone());
             }
             let (shelf, name, version) = (shelf.clone(), name.clone(), version.name());
             let schema = LazySchema::new(move || read_schema(&shelf, &name, &version).unwrap_or_default());
-            known.push((props, schema.clone()));
+            known.insert(Content(props), schema.clone());
             Some(schema)
         };
         let versions = definition
@@ -348,7 +351,7 @@ impl Strategy for CustomStrategy {
 
 /// Warnings about finalizers that name no domain.
 fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let known: Vec<&str> = old.into_iter().flat_map(|o| Meta::of(o).finalizers()).collect();
+    let known: HashSet<&str> = old.into_iter().flat_map(|o| Meta::of(o).finalizers()).collect();
     let mut added: Vec<&str> = Meta::of(new).finalizers().filter(|f| !known.contains(f)).collect();
     added.sort_unstable();
     added.dedup();

@@ -137,7 +137,7 @@ impl Data {
     pub(crate) fn keys(&self) -> impl Iterator<Item = Str> {
         let members = self.json.as_object();
         members.into_iter().flat_map(|m| m.keys()).filter_map(|key| match &self.decl.kind {
-            DeclKind::Object(fields) => fields.iter().find(|f| f.json == *key).map(|f| f.name.clone()),
+            DeclKind::Object(_) => self.decl.field_of(key).map(|f| f.name.clone()),
             _ => Some(key.clone()),
         })
     }

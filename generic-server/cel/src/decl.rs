@@ -36,6 +36,8 @@ pub struct Decl {
     pub nullable: bool,
     /// Of a list: how its items are told apart.
     pub list_type: ListType,
+    /// Of an object: more fields, but for those that have the name of an own one.
+    base: Option<Arc<Decl>>,
 }
 
 /// What a value is.
@@ -84,7 +86,15 @@ pub struct FieldDecl {
 
 impl Decl {
     fn new(kind: DeclKind, min_size: u64, max_elements: u64) -> Decl {
-        Decl { name: Str::default(), kind, max_elements, min_size, nullable: false, list_type: ListType::Atomic }
+        Decl {
+            name: Str::default(),
+            kind,
+            max_elements,
+            min_size,
+            nullable: false,
+            list_type: ListType::Atomic,
+            base: None,
+        }
     }
 
     /// Anything, of any size.
@@ -159,6 +169,24 @@ impl Decl {
         Decl { name: name.into(), ..Decl::new(DeclKind::Object(fields), MIN_CONTAINER, 0) }
     }
 
+    /// The object with one more field, which hides one of the same name. Many fields come one by one at little cost each: as
+    /// many as there are already are joined with the new ones, larger numbers stay in a base of their own.
+    ///
+    /// A name that expressions cannot spell changes nothing.
+    pub fn with_field(self: &Arc<Decl>, name: &str, decl: Arc<Decl>) -> Arc<Decl> {
+        let Some(escaped) = escape(name) else { return self.clone() };
+        let mut own = vec![FieldDecl { name: escaped.into_owned().into(), json: name.into(), decl }];
+        let mut base = Some(self.clone());
+        while let Some(below) = base.as_ref()
+            && let DeclKind::Object(fields) = &below.kind
+            && fields.len() <= own.len()
+        {
+            own = joined(fields, own);
+            base = below.base.clone();
+        }
+        Arc::new(Decl { name: self.name.clone(), base, ..Decl::new(DeclKind::Object(own), MIN_CONTAINER, 0) })
+    }
+
     /// What a schema promises; `None` for what expressions cannot see. `root`: a whole object, which has a kind and a name.
     pub fn of_schema(schema: &Schema, root: bool, name: &str) -> Option<Decl> {
         let schema = schema.resolve();
@@ -222,9 +250,23 @@ impl Decl {
 
     /// An object's field, by its name in expressions. Reserved names that can be read as a field's are known as they are, too.
     pub fn field(&self, name: &str) -> Option<&FieldDecl> {
-        let DeclKind::Object(fields) = &self.kind else { return None };
-        let find = |name: &str| fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok().map(|i| &fields[i]);
-        find(name).or_else(|| if is_reserved(name) { find(&format!("__{name}__")) } else { None })
+        self.find(name).or_else(|| if is_reserved(name) { self.find(&format!("__{name}__")) } else { None })
+    }
+
+    fn find(&self, name: &str) -> Option<&FieldDecl> {
+        let mut at = self;
+        loop {
+            let DeclKind::Object(fields) = &at.kind else { return None };
+            match fields.binary_search_by(|f| f.name.as_str().cmp(name)) {
+                Ok(i) => return Some(&fields[i]),
+                Err(_) => at = at.base.as_ref()?,
+            }
+        }
+    }
+
+    /// An object's field, by its name in JSON.
+    pub(crate) fn field_of(&self, json: &str) -> Option<&FieldDecl> {
+        self.find(&escape(json)?)
     }
 
     /// What stands at the end of a path below: fields, `@items`, `@keys`, `@values`.
@@ -240,6 +282,21 @@ impl Decl {
         }
         Some(here)
     }
+}
+
+/// Fields of two lists that are sorted by name; of those with one name the new one.
+fn joined(old: &[FieldDecl], new: Vec<FieldDecl>) -> Vec<FieldDecl> {
+    let mut all = Vec::with_capacity(old.len() + new.len());
+    let mut old = old.iter().peekable();
+    for field in new {
+        while let Some(before) = old.next_if(|before| before.name < field.name) {
+            all.push(before.clone());
+        }
+        old.next_if(|before| before.name == field.name);
+        all.push(field);
+    }
+    all.extend(old.cloned());
+    all
 }
 
 /// Keys of maps are text of any length.
@@ -338,6 +395,23 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_that_come_one_by_one_are_found_and_hide_earlier_ones() {
+        let mut object = Arc::new(Decl::object("o", Vec::new()));
+        let decl = |i: usize| Arc::new(Decl { max_elements: i as u64, ..Decl::string() });
+        for i in 0..1000 {
+            object = object.with_field(&format!("v{}", i * 7919 % 1000), decl(i));
+            object = object.with_field("same", decl(i)).with_field("no name", decl(i));
+        }
+        let found = |name: &str| object.field(name).map(|f| f.decl.max_elements);
+        for i in 0..1000 {
+            assert_eq!(found(&format!("v{}", i * 7919 % 1000)), Some(i as u64));
+        }
+        assert_eq!((found("same"), found("no name"), found("v1000")), (Some(999), None, None));
+        let layers = std::iter::successors(Some(&object), |decl| decl.base.as_ref()).count();
+        assert!(layers < 16, "{layers}");
+    }
 
     #[test]
     fn names_are_escaped() {

@@ -3,6 +3,7 @@
 use machinery::{
     Map, Value,
     meta::{TimeForm, Timestamp, go_text},
+    value::{Content, Seen},
 };
 
 /// Now, as objects carry it.
@@ -102,21 +103,14 @@ pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
 /// Of equal owner references the first one stays; a warning names what was repeated, and says `when` it was found.
 pub(super) fn note_repeated_owners(object: &mut Value, when: &str, warnings: &mut Vec<String>) {
     let Some(owners) = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut repeated: Vec<&str> = Vec::new();
-    for owner in owners {
-        if kept.contains(owner) {
-            let uid = owner.str_at(&["uid"]).unwrap_or("");
-            if !repeated.contains(&uid) {
-                repeated.push(uid);
-            }
-        } else {
-            kept.push(owner.clone());
-        }
-    }
-    if repeated.is_empty() {
+    let (mut owner_seen, mut uid_seen) = (Seen::default(), Seen::default());
+    let (kept, again): (Vec<&Value>, Vec<&Value>) = owners.iter().partition(|owner| owner_seen.insert(Content(owner)));
+    if again.is_empty() {
         return;
     }
+    let uids = again.into_iter().map(|owner| owner.str_at(&["uid"]).unwrap_or(""));
+    let repeated: Vec<&str> = uids.filter(|uid| uid_seen.insert(*uid)).collect();
+    let kept: Vec<Value> = kept.into_iter().cloned().collect();
     warnings.push(format!(
         ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

@@ -3,7 +3,7 @@
 //! `kube-system/extension-apiserver-authentication`, which all API servers of the cluster add to: each keeps what others
 //! wrote, except certificates that have expired.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::{
@@ -139,10 +139,10 @@ fn list(key: &str, written: &str, own: &[Str]) -> Result<Vec<Value>, String> {
         "" => Value::Null,
         written => json::decode(written.as_bytes()).map_err(|error| format!("{key}: {error}"))?,
     };
-    let mut all: Vec<Value> = Vec::new();
+    let (mut all, mut seen): (Vec<Value>, HashSet<Vec<u8>>) = Default::default();
     let before = before.as_array().unwrap_or_default().iter().cloned();
     for text in before.chain(own.iter().map(|text| Value::from(text.clone()))) {
-        if !all.contains(&text) {
+        if seen.insert(json::encode(&text)) {
             all.push(text);
         }
     }
@@ -151,14 +151,15 @@ fn list(key: &str, written: &str, own: &[Str]) -> Result<Vec<Value>, String> {
 
 /// The certificates of two bundles, each once, without those that have expired.
 fn bundle(key: &str, before: &str, own: &str, now: i64) -> Result<String, String> {
-    let mut all: Vec<Vec<u8>> = Vec::new();
+    let (mut all, mut seen): (Vec<Vec<u8>>, HashSet<Vec<u8>>) = Default::default();
     for pem in Pem::iter_from_buffer(before.as_bytes()).chain(Pem::iter_from_buffer(own.as_bytes())) {
         let pem = pem.map_err(|error| format!("{key}: {error}"))?;
-        if pem.label != "CERTIFICATE" || all.contains(&pem.contents) {
+        if pem.label != "CERTIFICATE" || seen.contains(&pem.contents) {
             continue;
         }
         let certificate = pem.parse_x509().map_err(|error| format!("{key}: {error}"))?;
         if certificate.validity().not_after.timestamp() + SLACK > now {
+            seen.insert(pem.contents.clone());
             all.push(pem.contents);
         }
     }

@@ -2,7 +2,7 @@
 
 use machinery::Value;
 
-use crate::validation::{Errors, Field};
+use crate::validation::{Errors, Field, Seen};
 
 const APPROVED: &str = "Approved";
 const DENIED: &str = "Denied";
@@ -16,19 +16,16 @@ fn has(conditions: &[Value], wanted: &str) -> bool {
     conditions.iter().any(|condition| kind(condition) == wanted)
 }
 
-fn repeats(conditions: &[Value], i: usize) -> bool {
-    has(&conditions[..i], kind(&conditions[i]))
-}
-
 /// What is wrong with conditions. What the old ones have already is let be.
 pub(super) fn validate(conditions: &Field<'_>, old: &[Value], errors: &mut Errors) {
     let nameless = has(old, "");
     let undecided = has(old, APPROVED) && has(old, DENIED);
-    let repeated = (0..old.len()).any(|i| repeats(old, i));
-    let all = conditions.items();
-    for i in 0..all.len() {
+    let mut old_kinds = Seen::default();
+    let repeated = !old.iter().all(|condition| old_kinds.insert(kind(condition)));
+    let mut kinds = Seen::default();
+    for (i, value) in conditions.items().iter().enumerate() {
         let condition = conditions.index(i);
-        let name = kind(&all[i]);
+        let name = kind(value);
         if name.is_empty() && !nameless {
             condition.at("type").required("", errors);
         }
@@ -42,10 +39,10 @@ pub(super) fn validate(conditions: &Field<'_>, old: &[Value], errors: &mut Error
             DENIED => Some(APPROVED),
             _ => None,
         };
-        if !undecided && opposite.is_some_and(|opposite| has(&all[..i], opposite)) {
+        if !undecided && opposite.is_some_and(|opposite| kinds.contains(opposite)) {
             conditions.invalid_as(name, "Approved and Denied conditions are mutually exclusive", errors);
         }
-        if !repeated && repeats(all, i) {
+        if !kinds.insert(name) && !repeated {
             condition.at("type").duplicate(errors);
         }
     }

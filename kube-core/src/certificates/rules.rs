@@ -1,6 +1,8 @@
 //! The rules of CertificateSigningRequests: what is asked for never changes; the approval and the certificate come through
 //! subresources of their own.
 
+use std::collections::HashMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::resource::WriteContext;
 use machinery::{
@@ -12,7 +14,7 @@ use machinery::{
 use super::{conditions, request};
 use crate::{
     strategy::{Rules, SubresourceRules, restore},
-    validation::{Errors, Field},
+    validation::{Content, Errors, Field, repeated},
 };
 
 /// The rules.
@@ -87,17 +89,27 @@ fn stamp(new: &mut Value, old: &Value) {
         return;
     };
     let now = Value::from(Timestamp::now().text(TimeForm::Seconds));
+    // Of equal ones the first says since when it is so.
+    let mut since: HashMap<[Content<'_>; 2], &Value> = HashMap::new();
+    for condition in before {
+        since.entry(state(condition)).or_insert(condition);
+    }
     for condition in conditions {
         let unset = |condition: &Value, member: &str| condition.get(member).is_none_or(Value::is_null);
         if unset(condition, "lastUpdateTime") {
             condition.set(&["lastUpdateTime"], now.clone());
         }
         if unset(condition, "lastTransitionTime") {
-            let same = |c: &&Value| ["type", "status"].iter().all(|member| c.get(member) == condition.get(member));
-            let since = before.iter().find(same).and_then(|c| c.get("lastTransitionTime")).filter(|t| !t.is_null());
-            condition.set(&["lastTransitionTime"], since.unwrap_or(&now).clone());
+            let same = since.get(&state(condition)).and_then(|c| c.get("lastTransitionTime"));
+            let time = same.filter(|t| !t.is_null()).unwrap_or(&now).clone();
+            condition.set(&["lastTransitionTime"], time);
         }
     }
+}
+
+/// What a condition says.
+fn state(condition: &Value) -> [Content<'_>; 2] {
+    ["type", "status"].map(|member| Content(condition.get(member).unwrap_or(&Value::Null)))
 }
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
@@ -171,9 +183,8 @@ fn usages(usages: &Field<'_>, old: &[Value], errors: &mut Errors) {
     if !old.iter().any(unknown) {
         usages.each(|usage| usage.one_of(&USAGES, errors));
     }
-    let repeated = |list: &[Value], i: usize| list[..i].contains(&list[i]);
-    if !(0..old.len()).any(|i| repeated(old, i)) {
-        (0..usages.len()).filter(|i| repeated(usages.items(), *i)).for_each(|i| usages.index(i).duplicate(errors));
+    if repeated(old).next().is_none() {
+        repeated(usages.items()).for_each(|i| usages.index(i).duplicate(errors));
     }
 }
 

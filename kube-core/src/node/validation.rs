@@ -4,7 +4,7 @@ use generic_server::resource::WriteContext;
 use machinery::meta::{FieldError, names};
 
 use crate::core::pods::validation::{class_overhead, tolerations as check_tolerations};
-use crate::validation::{Errors, Field, Go, Member, shown};
+use crate::validation::{Errors, Field, Go, Member, repeated, shown};
 
 const TOLERATION: &[Member] = &[
     Member("Key", "key", Go::Text),
@@ -22,10 +22,8 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     scheduling.at("nodeSelector").labels(errors);
     let tolerations = scheduling.at("tolerations");
     check_tolerations(&tolerations, errors);
-    for (i, toleration) in tolerations.items().iter().enumerate() {
-        if tolerations.items()[..i].contains(toleration) {
-            errors.push(FieldError::duplicate(tolerations.index(i), shown(toleration, TOLERATION)));
-        }
+    for i in repeated(tolerations.items()) {
+        errors.push(FieldError::duplicate(tolerations.index(i), shown(&tolerations.items()[i], TOLERATION)));
     }
 }
 

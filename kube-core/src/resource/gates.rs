@@ -1,5 +1,7 @@
 //! What writes may not carry: members of features that are off, and what is left of devices that are given back.
 
+use std::collections::HashSet;
+
 use machinery::Value;
 
 use super::identity::DeviceId;
@@ -51,8 +53,8 @@ fn has_mappings(device: &Value) -> bool {
 
 /// Takes from a claim's status the reports of devices that an update gives back.
 pub(super) fn drop_deallocated(new: &mut Value, old: &Value) {
-    let kept: Vec<DeviceId<'_>> = DeviceId::allocated(new).collect();
-    let gone: Vec<DeviceId<'_>> = DeviceId::allocated(old).filter(|id| !kept.contains(id)).collect();
+    let kept: HashSet<DeviceId<'_>> = DeviceId::allocated(new).collect();
+    let gone: HashSet<DeviceId<'_>> = DeviceId::allocated(old).filter(|id| !kept.contains(id)).collect();
     let reports = new.at(&["status", "devices"]).and_then(Value::as_array).unwrap_or_default();
     let stays = |report: &&Value| !gone.contains(&DeviceId::of(report));
     let left: Vec<Value> = reports.iter().filter(stays).cloned().collect();

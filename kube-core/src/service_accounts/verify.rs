@@ -1,6 +1,6 @@
 //! Whose a token is.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::auth::{TokenAuthenticator, TokenOwner, User};
@@ -130,7 +130,10 @@ impl Verifier {
     fn shared_audiences(&self, verified: &Verified, asked: Option<&[Str]>) -> Result<Arc<[Str]>, String> {
         let shared = match asked {
             None => verified.own_audiences.clone(),
-            Some(asked) => asked.iter().filter(|a| verified.audiences.contains(a)).cloned().collect(),
+            Some(asked) => {
+                let own: HashSet<&Str> = verified.audiences.iter().collect();
+                asked.iter().filter(|a| own.contains(a)).cloned().collect()
+            }
         };
         if shared.is_empty() && !self.settings.audiences.is_empty() {
             let quoted = |list: &[Str]| list.iter().map(|a| format!("{:?}", a.as_str())).collect::<Vec<_>>().join(" ");

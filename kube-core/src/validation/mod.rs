@@ -9,11 +9,12 @@ mod errors;
 mod field;
 mod metadata;
 mod rules;
-mod seen;
 
 mod amounts;
 mod go;
 mod selector;
+
+pub(crate) use machinery::value::{Content, Seen, repeated};
 
 pub(crate) use amounts::{
     amount, container_resource_name, is_extended_resource, is_huge_pages, is_native, is_quota_resource,
@@ -23,5 +24,4 @@ pub(crate) use errors::Errors;
 pub(crate) use field::Field;
 pub(crate) use go::{Go, Member, shown, shown_selector};
 pub(crate) use metadata::second_look;
-pub(crate) use seen::Seen;
 pub(crate) use selector::{MISMATCH, selects};

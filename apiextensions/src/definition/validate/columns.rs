@@ -1,5 +1,7 @@
 //! Paths in definitions: of columns, of the scale's parts, of selectable fields.
 
+use std::collections::HashSet;
+
 use machinery::{
     Value,
     meta::field_error::FieldError,
@@ -87,7 +89,7 @@ const MAX_FIELDS: usize = 8;
 /// What is wrong with selectableFields.
 pub(super) fn selectable_fields(fields: &Value, schema: &Schema, at: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut seen: Vec<Vec<Segment>> = Vec::new();
+    let mut seen: HashSet<Vec<Segment>> = HashSet::new();
     for (i, field) in fields.as_array().unwrap_or_default().iter().enumerate() {
         let item = at.index(i);
         let at = item.field("jsonPath");
@@ -111,10 +113,8 @@ pub(super) fn selectable_fields(fields: &Value, schema: &Schema, at: &Path<'_>) 
                        formats are allowed.";
             errors.push(FieldError::invalid(at, path, why));
         }
-        if seen.contains(&steps) {
+        if !seen.insert(steps) {
             errors.push(FieldError::duplicate(at, path));
-        } else {
-            seen.push(steps);
         }
     }
     if seen.len() > MAX_FIELDS {

@@ -1,5 +1,7 @@
 //! How versions are converted.
 
+use std::collections::HashSet;
+
 use machinery::{
     Str, Value,
     meta::{field_error::FieldError, names, webhook::validate_client_config},
@@ -84,8 +86,9 @@ fn review_version_errors(versions: &[Str], rules: &Rules<'_>, at: &Path<'_>) -> 
         return vec![FieldError::required(at, "")];
     }
     let mut errors = Vec::new();
+    let mut seen = HashSet::new();
     for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+        if !seen.insert(version) {
             errors.push(FieldError::invalid(at.index(i), version, "duplicate version"));
             continue;
         }

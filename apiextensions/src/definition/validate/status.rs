@@ -1,5 +1,7 @@
 //! The status of a definition, and the approval of protected groups.
 
+use std::collections::HashSet;
+
 use machinery::{Str, Value, meta::field_error::FieldError, value::Path};
 
 use super::well_formed;
@@ -25,13 +27,14 @@ pub(super) fn stored_versions(definition: &Value) -> Vec<FieldError> {
         return vec![FieldError::invalid(at, Value::Null, "must have at least one stored version")];
     }
     let shown: Value = stored.iter().map(Value::from).collect();
+    let known: HashSet<&Str> = stored.iter().collect();
     let storage = Definition(definition).versions().filter(|v| v.is_storage()).map(|v| v.name());
     let mut errors: Vec<FieldError> = storage
-        .filter(|version| !stored.contains(version))
+        .filter(|version| !known.contains(version))
         .map(|version| FieldError::invalid(at, &shown, format!("must have the storage version {version}")))
         .collect();
-    let names: Vec<Str> = Definition(definition).versions().map(|v| v.name()).collect();
-    let missing = stored.iter().enumerate().filter(|(_, v)| !names.contains(v));
+    let names: HashSet<Str> = Definition(definition).versions().map(|v| v.name()).collect();
+    let missing = stored.iter().enumerate().filter(|(_, v)| !names.contains(*v));
     let why = |v: &str| {
         format!(
             "missing from spec.versions; {v} was previously a storage version, and must remain in spec.versions until a \

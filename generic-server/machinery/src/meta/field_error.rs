@@ -1,6 +1,7 @@
 //! Field errors: what is wrong with one field of an object, in upstream's words.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::go_text;
 use crate::{Str, Value};
@@ -76,12 +77,12 @@ pub enum BadValue {
     Value(Value),
     /// Shown as it is: what upstream prints of a type with its own text (quantities, times), or JSON whose members
     /// have another order or other names than in the API.
-    Verbatim(String),
+    Verbatim(Arc<str>),
 }
 
 impl BadValue {
     /// A value that is shown as `text`, without quotes.
-    pub fn verbatim(text: impl Into<String>) -> Self {
+    pub fn verbatim(text: impl Into<Arc<str>>) -> Self {
         Self::Verbatim(text.into())
     }
 }
@@ -221,6 +222,23 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
+/// So many bytes of errors are shown. A list has as many errors as items, and each of them may show the whole list.
+const MAX_TEXT: usize = 4 << 20;
+
+/// The first errors, as many as a client is shown: all but for those of hostile objects.
+///
+/// Differs: upstream shows them all, whatever that takes.
+pub fn shown(errors: &[FieldError]) -> &[FieldError] {
+    let mut left = MAX_TEXT;
+    let fits = |error: &FieldError| {
+        let rest = left.checked_sub(error.field.len() + error.body().len());
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    let count = errors.iter().map(fits).take_while(|fits| *fits).count();
+    &errors[..count.max(1).min(errors.len())]
+}
+
 /// Several errors as one text, as upstream's aggregates read: one stands alone, more stand in brackets; repeated texts
 /// are left out. `None` if there are none.
 pub fn aggregate(errors: &[FieldError]) -> Option<String> {
@@ -286,6 +304,15 @@ mod tests {
             r#"spec.x: Unsupported value: ["no"]: supported values: "All""#,
         );
         check(FieldError::invalid(Path::ROOT, "", "no"), r#"<nil>: Invalid value: "": no"#);
+    }
+
+    #[test]
+    fn errors_that_show_more_than_anybody_reads_are_cut_short() {
+        let long = FieldError::invalid("a", BadValue::verbatim("x".repeat(MAX_TEXT / 3)), "");
+        assert_eq!(shown(&vec![long.clone(); 9]).len(), 2);
+        let longest = FieldError::invalid("a", BadValue::verbatim("x".repeat(MAX_TEXT + 1)), "");
+        assert_eq!(shown(&[longest, long]).len(), 1);
+        assert_eq!(shown(&[]), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Str;
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// `.name`
     Field(Str),

@@ -1,5 +1,7 @@
 //! Which updates of a pod can change whether it keeps to a policy.
 
+use std::collections::HashMap;
+
 use machinery::{Value, meta::Meta};
 
 /// Whether the update adds or removes containers, or changes the image or the old seccomp annotation of one.
@@ -14,9 +16,11 @@ pub(super) fn matters(new: &Value, old: &Value) -> bool {
             return true;
         }
     }
+    let name = |container: &Value| container.str_at(&["name"]).unwrap_or_default().to_owned();
     let before = list(old, "ephemeralContainers");
+    let by_name: HashMap<String, &Value> = before.iter().rev().map(|container| (name(container), container)).collect();
     list(new, "ephemeralContainers").iter().any(|container| {
-        let known = before.iter().find(|other| other.get("name") == container.get("name"));
+        let known = by_name.get(&name(container));
         known.is_none_or(|known| container_differs(container, known, new, old))
     })
 }

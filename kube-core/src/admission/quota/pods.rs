@@ -1,6 +1,6 @@
 //! What pods use of quotas.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use machinery::{Str, Value, meta::Quantity, meta::quantity::Format};
 
@@ -66,13 +66,22 @@ pub(super) fn check_named(bounded: &BTreeSet<&Str>, pod: &Value) -> Result<(), S
     Err(format!("must specify {}", told.collect::<Vec<_>>().join("; ")))
 }
 
+/// What a pod's containers were given, by their names: of equal ones the first.
+fn given(pod: &Value) -> HashMap<Option<&str>, &Value> {
+    let lists = ["initContainerStatuses", "containerStatuses"].map(|list| pod.at(&["status", list]));
+    let statuses = lists.into_iter().flatten().filter_map(Value::as_array).flat_map(|list| list.iter().rev());
+    statuses.map(|status| (status.str_at(&["name"]), status)).collect()
+}
+
 /// What a pod that is not done uses.
 pub(super) fn usage(pod: &Value) -> Amounts {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let overhead = amounts_in(spec.get("overhead"));
-    let mut requests = pod_amounts(spec, "requests", &|container| of_container(pod, container, "requests"));
+    let given = given(pod);
+    let of = |container: &Value, kind| of_container(pod, container, given.get(&container.str_at(&["name"])), kind);
+    let mut requests = pod_amounts(spec, "requests", &|container| of(container, "requests"));
     add(&mut requests, &overhead);
-    let mut limits = pod_amounts(spec, "limits", &|container| of_container(pod, container, "limits"));
+    let mut limits = pod_amounts(spec, "limits", &|container| of(container, "limits"));
     for (name, limit) in limits.iter_mut().filter(|(_, limit)| !limit.is_zero()) {
         if let Some(more) = overhead.get(name) {
             limit.add(more);
@@ -83,12 +92,9 @@ pub(super) fn usage(pod: &Value) -> Amounts {
 
 /// What a container is counted with: the most of what it asks for and what its node has given it, which differ while it is
 /// resized. What its node cannot give is not counted.
-fn of_container(pod: &Value, container: &Value, kind: &str) -> Amounts {
+fn of_container(pod: &Value, container: &Value, status: Option<&&Value>, kind: &str) -> Amounts {
     let asked = amounts_in(container.at(&["resources", kind]));
-    let name = container.str_at(&["name"]);
-    let statuses = ["containerStatuses", "initContainerStatuses"];
-    let mut statuses = statuses.iter().flat_map(|list| pod.at(&["status", list]).and_then(Value::as_array)).flatten();
-    let Some(status) = statuses.find(|status| status.str_at(&["name"]) == name) else { return asked };
+    let Some(status) = status else { return asked };
     if status.get("resources").is_none_or(Value::is_null) {
         return asked;
     }

@@ -1,5 +1,7 @@
 //! How pods look in a table: what state they are in, in one word.
 
+use std::collections::HashSet;
+
 use machinery::{Value, array, object};
 
 use generic_server::printer::{
@@ -125,9 +127,11 @@ fn is_sidecar(container: &Value) -> bool {
 /// Looks at the init containers up to the one that is not done; says whether there is one.
 fn initialize<'a>(pod: &'a Value, state: &mut State<'a>, of_sidecars: &mut Restarts<'a>) -> bool {
     let specs = items(pod, &["spec", "initContainers"]);
+    let sidecars: HashSet<Option<&str>> =
+        specs.iter().filter(|spec| is_sidecar(spec)).map(|spec| spec.str_at(&["name"])).collect();
     for (i, container) in items(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         state.restarts.add(container);
-        let is_sidecar = specs.iter().any(|spec| spec.get("name") == container.get("name") && is_sidecar(spec));
+        let is_sidecar = sidecars.contains(&container.str_at(&["name"]));
         if is_sidecar {
             of_sidecars.add(container);
         }

@@ -1,6 +1,6 @@
 //! What authors of pods and of templates should know about what they wrote, although it is accepted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use machinery::{
     Value,
@@ -35,18 +35,27 @@ const MAX_WARNINGS: usize = 200;
 /// With how many others of its kind a port is compared at most.
 const MAX_COMPARED: usize = 200;
 
-/// What was noticed so far.
+/// What was noticed so far, each thing once: a client hears of it once, too.
 #[derive(Default)]
-struct Notes(Vec<String>);
+struct Notes {
+    texts: Vec<String>,
+    known: HashSet<String>,
+}
 
 impl Notes {
     fn add(&mut self, place: &Field<'_>, what: impl std::fmt::Display) {
-        self.plain(format!("{place}: {what}"));
+        if !self.are_full() {
+            self.plain(format!("{place}: {what}"));
+        }
+    }
+
+    fn are_full(&self) -> bool {
+        self.texts.len() >= MAX_WARNINGS
     }
 
     fn plain(&mut self, text: String) {
-        if self.0.len() < MAX_WARNINGS {
-            self.0.push(text);
+        if !self.are_full() && self.known.insert(text.clone()) {
+            self.texts.push(text);
         }
     }
 }
@@ -116,7 +125,7 @@ fn about(object: &Field<'_>, is_template: bool) -> Vec<String> {
     }
     pod_selectors(&spec.at("affinity"), &mut notes);
     addresses(&spec, &mut notes);
-    notes.0
+    notes.texts
 }
 
 /// Labels of nodes that have newer names.
@@ -162,7 +171,7 @@ fn node_labels(spec: &Field<'_>, notes: &mut Notes) {
 pub(crate) fn of_node_selector(selector: &Field<'_>) -> Vec<String> {
     let mut notes = Notes::default();
     selector.at("nodeSelectorTerms").each(|term| node_term(&term, &mut notes));
-    notes.0
+    notes.texts
 }
 
 /// Of requirements of labels and of fields alike.
@@ -346,6 +355,9 @@ fn ports(spec: &Field<'_>, notes: &mut Notes) {
                 }
                 let others = known.entry((number("containerPort"), text(port, "protocol"))).or_default();
                 for other in others.iter() {
+                    if notes.are_full() {
+                        break;
+                    }
                     if let Some(what) = conflict(host, address, other) {
                         notes.add(&place, format_args!("{what} port definition with {}", other.place));
                     }
@@ -428,5 +440,5 @@ pub(super) fn annotated_armor(pod: &Value) -> Vec<String> {
             notes.add(&Field::new(None, place.key(&key)), USE_APP_ARMOR);
         }
     }
-    notes.0
+    notes.texts
 }

@@ -1,7 +1,7 @@
 //! Members of a service that hang together: what a client leaves out that knows only some of them, or that no longer
 //! applies, is filled in or dropped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use machinery::{Value, object};
 
@@ -43,9 +43,11 @@ fn keep_node_ports(new: &mut Value, old: Service<'_>) {
     let lacks = Service(new).ports().iter().any(|port| node_port(port) == 0);
     let Some(ports) = new.at_mut(&["spec", "ports"]).as_array_mut().filter(|_| lacks) else { return };
     let name = |port: &Value| port.str_at(&["name"]).unwrap_or_default().to_owned();
+    // Of ports with one name the last counts.
+    let by_name: HashMap<String, i64> = old.ports().iter().map(|port| (name(port), node_port(port))).collect();
     let had: BTreeSet<i64> = old.node_ports().into_iter().collect();
     for port in ports.iter_mut().filter(|port| node_port(port) == 0) {
-        let before = old.ports().iter().rev().find(|p| name(p) == name(port)).map_or(0, node_port);
+        let before = by_name.get(&name(port)).copied().unwrap_or_default();
         if before != 0 && !(asked.contains(&before) && had.contains(&before)) {
             port.set(&["nodePort"], before);
         }

@@ -1,6 +1,10 @@
 //! What a service takes from the pools of addresses and ports.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use generic_server::registry::{Reservation, Reserve};
@@ -238,15 +242,20 @@ fn set_node_port(service: &mut Value, index: usize, port: i64) {
 /// Node ports of a new service. Ports of the same number, of different protocols, share one.
 fn create_ports(service: &mut Value, ports: &mut PortChange) -> Result<(), Status> {
     if Service(service).has_node_ports() {
-        let mut shared: Vec<(i64, i64)> = Vec::new();
+        let mut shared: HashMap<i64, i64> = HashMap::new();
         let all = Service(service).ports().to_vec();
         let number = |port: &Value| port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        // A later port of the same number may ask for a certain one: the first that does.
+        let mut wanted: HashMap<i64, i64> = HashMap::new();
+        for port in all.iter().filter(|port| node_port(port) != 0) {
+            wanted.entry(number(port)).or_insert(node_port(port));
+        }
         for (i, port) in all.iter().enumerate() {
             let asked = node_port(port);
             if asked == 0 && !Service(service).wants_node_ports() {
                 continue;
             }
-            let known = shared.iter().find(|(n, _)| *n == number(port)).map(|(_, node)| *node);
+            let known = shared.get(&number(port)).copied();
             let node = match known {
                 Some(node) if asked == 0 || asked == node => node,
                 Some(_) => {
@@ -254,16 +263,14 @@ fn create_ports(service: &mut Value, ports: &mut PortChange) -> Result<(), Statu
                     asked
                 }
                 None => {
-                    // A later port of the same number may ask for a certain one.
-                    let same = all.iter().filter(|p| number(p) == number(port)).map(node_port);
-                    let node = match same.into_iter().find(|node| *node != 0) {
+                    let node = match wanted.get(&number(port)).copied() {
                         Some(node) => {
                             ports.take(node).map_err(|error| refused(service, i, node, &error))?;
                             node
                         }
                         None => any_port(ports)?,
                     };
-                    shared.push((number(port), node));
+                    shared.insert(number(port), node);
                     node
                 }
             };
@@ -306,9 +313,9 @@ fn update_ports(service: &mut Value, old: Service<'_>, ports: &mut PortChange) -
 }
 
 fn change_ports(service: &mut Value, old: Service<'_>, ports: &mut PortChange) -> Result<(), Status> {
-    let before = old.node_ports();
-    let mut seen: Vec<(String, i64)> = Vec::new();
-    let mut taken: Vec<i64> = Vec::new();
+    let before: HashSet<i64> = old.node_ports().into_iter().collect();
+    let mut seen: HashSet<(String, i64)> = HashSet::new();
+    let mut taken: HashSet<i64> = HashSet::new();
     for (i, port) in Service(service).ports().to_vec().iter().enumerate() {
         let asked = node_port(port);
         if asked == 0 && !Service(service).wants_node_ports() {
@@ -317,16 +324,15 @@ fn change_ports(service: &mut Value, old: Service<'_>, ports: &mut PortChange) -
         let node = if asked == 0 { any_port(ports)? } else { asked };
         if asked != 0 && !before.contains(&asked) && !taken.contains(&asked) {
             ports.take(asked).map_err(|error| refused(service, i, asked, &error))?;
-            taken.push(asked);
+            taken.insert(asked);
         }
         set_node_port(service, i, node);
         let protocol = port.str_at(&["protocol"]).unwrap_or_default().to_owned();
-        if seen.contains(&(protocol.clone(), node)) {
+        if !seen.insert((protocol.clone(), node)) {
             return Err(Status::unknown_error(format!("duplicate nodePort: {{{protocol} {node}}}")));
         }
-        seen.push((protocol, node));
     }
-    let now = Service(service).node_ports();
-    before.into_iter().filter(|port| !now.contains(port)).for_each(|port| ports.release(port));
+    let now: HashSet<i64> = Service(service).node_ports().into_iter().collect();
+    old.node_ports().into_iter().filter(|port| !now.contains(port)).for_each(|port| ports.release(port));
     Ok(())
 }

@@ -13,7 +13,7 @@ use machinery::{
 use generic_server::resource::WriteContext;
 
 use super::view::{NONE, Service, family_name, family_of};
-use crate::validation::{Errors, Field};
+use crate::validation::{Errors, Field, Seen};
 
 pub(super) const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 pub(super) const MODE: &str = "service.kubernetes.io/topology-mode";
@@ -142,17 +142,15 @@ fn by_type(spec: &Field<'_>, service: Service<'_>, errors: &mut Errors) {
 
 fn ports(ports: &Field<'_>, errors: &mut Errors) {
     let several = ports.len() > 1;
-    let mut seen: Vec<String> = Vec::new();
-    ports.each(|port| {
+    let mut seen = Seen::default();
+    ports.each_item(|port, value| {
         let name = port.at("name");
         if several && name.is_empty() {
             name.required("", errors);
         } else if !name.is_empty() {
             name.check(names::dns1123_label, errors);
-            if seen.iter().any(|known| known == name.text()) {
+            if !seen.insert(value.str_at(&["name"])) {
                 name.duplicate(errors);
-            } else {
-                seen.push(name.text().to_owned());
             }
         }
         let number = port.at("port");
@@ -215,13 +213,12 @@ pub(super) fn cluster_ips(service: &Field<'_>, old: Option<&Field<'_>>, errors: 
         (one, Some(first)) if one != *first => ips.invalid("first value must match `clusterIP`", errors),
         _ => {}
     }
-    let mut seen: Vec<String> = Vec::new();
-    spec.at("ipFamilies").each(|family| {
+    let mut seen = Seen::default();
+    spec.at("ipFamilies").each_item(|family, value| {
         family.one_of(&["IPv4", "IPv6"], errors);
-        if seen.iter().any(|known| known == family.text()) {
+        if !seen.insert(value.as_str().unwrap_or_default()) {
             family.duplicate(errors);
         }
-        seen.push(family.text().to_owned());
     });
     let policy = spec.at("ipFamilyPolicy");
     if policy.is_set() {
@@ -282,34 +279,29 @@ fn node_ports(ports: &Field<'_>, service: Service<'_>, errors: &mut Errors) {
             }
         });
     }
-    let mut seen: Vec<(String, i64)> = Vec::new();
-    ports.each(|port| {
+    let mut seen = Seen::default();
+    ports.each_item(|port, value| {
         let node_port = port.at("nodePort");
-        let key = (port.at("protocol").text().to_owned(), node_port.int_or_zero());
-        if key.1 == 0 {
-            return;
-        }
-        if seen.contains(&key) {
+        let key = (value.str_at(&["protocol"]).unwrap_or_default(), node_port.int_or_zero());
+        if key.1 != 0 && !seen.insert(key) {
             node_port.duplicate(errors);
         }
-        seen.push(key);
     });
 }
 
 /// Ports are unique by protocol and number. The error shows these two among the members of a whole port.
 fn repeated_ports(ports: &Field<'_>, errors: &mut Errors) {
-    let mut seen: Vec<(String, i64)> = Vec::new();
-    ports.each(|port| {
-        let key = (port.at("protocol").text().to_owned(), port.at("port").int_or_zero());
-        if seen.contains(&key) {
-            let (protocol, number) = &key;
+    let mut seen = Seen::default();
+    ports.each_item(|port, value| {
+        let key = (value.str_at(&["protocol"]).unwrap_or_default(), port.at("port").int_or_zero());
+        if !seen.insert(key) {
+            let (protocol, number) = key;
             let shown = machinery::meta::BadValue::verbatim(format!(
                 r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#,
                 machinery::meta::go_text::quote(protocol),
             ));
             errors.push(FieldError::duplicate(port, shown));
         }
-        seen.push(key);
     });
 }
 

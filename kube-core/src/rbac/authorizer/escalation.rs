@@ -124,6 +124,7 @@ fn uncovered(held: &[Rule], rules: &[Rule]) -> Option<Vec<Rule>> {
         }
         if rule.count() > MAX_PARTS - looked_at {
             missing.push(rule.clone());
+            missing.truncate(MAX_NAMED);
             continue;
         }
         looked_at += rule.count();

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use generic_server::resource::WriteContext;
+use machinery::Value;
 use machinery::meta::{
     field_error::{BadValue, FieldError},
     ip,
@@ -13,7 +14,7 @@ use super::{config, list, names, requests::Requests, taints, texts};
 use crate::{
     core::pods::validation::{internal::shown, node_selector},
     resource::identity::DeviceId,
-    validation::{Errors, Field},
+    validation::{Content, Errors, Field, Seen},
 };
 
 const MOST_CONSUMERS: usize = 256;
@@ -60,12 +61,16 @@ fn reservations(claim: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     }
     if !status.at("allocation").is_set() {
         reserved.forbidden("may not be specified when `allocated` is not set", errors);
-    } else if claim.at("metadata").at("deletionTimestamp").is_set()
-        && reserved.items().iter().any(|consumer| !old.items().contains(consumer))
-    {
+    } else if claim.at("metadata").at("deletionTimestamp").is_set() && !within(reserved.items(), old.items()) {
         let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
         reserved.forbidden(detail, errors);
     }
+}
+
+/// Whether all of these were there before.
+fn within(new: &[Value], old: &[Value]) -> bool {
+    let before: Seen<Content<'_>> = old.iter().map(Content).collect();
+    new.iter().all(|item| before.contains(Content(item)))
 }
 
 fn results(devices: &Field<'_>, requests: &Requests<'_>, errors: &mut Errors) {

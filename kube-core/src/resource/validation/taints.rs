@@ -3,7 +3,7 @@
 use machinery::{Value, meta::names};
 
 use super::list;
-use crate::validation::{Errors, Field};
+use crate::validation::{Content, Errors, Field, Seen};
 
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const MOST_TAINTS: usize = 16;
@@ -47,11 +47,12 @@ pub(super) fn binding_conditions(holder: &Field<'_>, errors: &mut Errors) {
     }
     good.unique_texts(errors);
     let mut seen = std::collections::HashSet::new();
+    let waited_for: Seen<Content<'_>> = good.items().iter().map(Content).collect();
     for (i, item) in bad.items().iter().enumerate() {
         if !seen.insert(item.as_str()) {
             bad.index(i).duplicate(errors);
         }
-        if good.items().contains(item) {
+        if waited_for.contains(Content(item)) {
             bad.index(i).invalid("bindingFailureConditions must not overlap with bindingConditions", errors);
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Cause, Details, Status, reason};
-use crate::meta::field_error::{FieldError, aggregate};
+use crate::meta::field_error::{FieldError, aggregate, shown};
 use crate::meta::go_text::quote;
 use crate::meta::gvk::{GroupKind, GroupResource};
 
@@ -49,7 +49,8 @@ impl Status {
 
     /// 422 `Deployment.apps "a" is invalid: spec.x: Required value`; several errors stand in brackets.
     pub fn invalid(kind: &GroupKind, name: &str, errors: Vec<FieldError>) -> Self {
-        let message = match aggregate(&errors) {
+        let errors = shown(&errors);
+        let message = match aggregate(errors) {
             None => format!("{kind} {} is invalid", quote(name)),
             Some(text) => format!("{kind} {} is invalid: {text}", quote(name)),
         };

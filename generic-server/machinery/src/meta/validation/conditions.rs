@@ -3,19 +3,17 @@
 use crate::Value;
 use crate::meta::field_error::{FieldError, invalid_each};
 use crate::meta::names;
-use crate::value::Path;
+use crate::value::{Path, Seen};
 
 /// A list of metav1.Condition.
 pub fn validate_conditions(conditions: &[Value], path: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = Seen::default();
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let kind = condition.str_at(&["type"]).unwrap_or("");
-        if seen.contains(&kind) {
+        if !seen.insert(kind) {
             errors.push(FieldError::duplicate(path.field("type"), kind));
-        } else {
-            seen.push(kind);
         }
         validate_condition(condition, &path, &mut errors);
     }

@@ -10,6 +10,8 @@ mod owners;
 pub use conditions::validate_conditions;
 pub use options::{validate_dry_run, validate_field_manager, validate_field_validation, validate_propagation};
 
+use std::collections::HashSet;
+
 use owners::validate_owner_references;
 
 use super::accessor::Meta;
@@ -88,7 +90,8 @@ fn validate_maps_and_owners(meta: Meta<'_>, path: &Path<'_>, errors: &mut Vec<Fi
 pub fn validate_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.is_terminating() {
-        let mut added: Vec<&str> = new.finalizers().filter(|f| !old.has_finalizer(f)).collect();
+        let before: HashSet<&str> = old.finalizers().collect();
+        let mut added: Vec<&str> = new.finalizers().filter(|f| !before.contains(f)).collect();
         added.sort_unstable();
         added.dedup();
         if !added.is_empty() {

@@ -12,9 +12,10 @@ pub fn validate_field_manager(manager: &str, path: impl std::fmt::Display + Copy
     if manager.len() > MAX_FIELD_MANAGER {
         errors.push(FieldError::too_long(path, MAX_FIELD_MANAGER));
     }
+    let shown = Value::from(manager); // shared by as many errors as it has odd characters
     for (position, c) in manager.char_indices().filter(|(_, c)| !is_print(*c)) {
         let detail = format!("invalid character U+{:04X} (at position {position})", c as u32);
-        errors.push(FieldError::invalid(path, manager, detail));
+        errors.push(FieldError::invalid(path, &shown, detail));
     }
     errors
 }

@@ -1,5 +1,7 @@
 //! The rules for `ownerReferences`.
 
+use std::cell::LazyCell;
+
 use crate::meta::accessor::{Meta, OwnerReference};
 use crate::meta::field_error::{BadValue, FieldError};
 use crate::meta::go_text::json;
@@ -8,6 +10,10 @@ use crate::value::Path;
 
 pub(super) fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>, errors: &mut Vec<FieldError>) {
     let mut controller: Option<OwnerReference<'_>> = None;
+    let all = LazyCell::new(|| {
+        let shown: Vec<String> = meta.owner_references().map(owner_json).collect();
+        BadValue::verbatim(format!("[{}]", shown.join(",")))
+    });
     for owner in meta.owner_references() {
         validate_owner_reference(owner, path, errors);
         if !owner.is_controller() {
@@ -17,7 +23,6 @@ pub(super) fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>, errors:
             controller = Some(owner);
             continue;
         };
-        let shown: Vec<String> = meta.owner_references().map(owner_json).collect();
         let detail = format!(
             "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
             first.kind(),
@@ -25,7 +30,7 @@ pub(super) fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>, errors:
             owner.kind(),
             owner.name()
         );
-        errors.push(FieldError::invalid(path, BadValue::verbatim(format!("[{}]", shown.join(","))), detail));
+        errors.push(FieldError::invalid(path, all.clone(), detail));
     }
 }
 

@@ -80,6 +80,23 @@ impl FieldSet {
         self.changed(union(&self.0, &other.0))
     }
 
+    /// Fields of any of the sets. They are joined by halves: one after the other, many small sets would cost as much as
+    /// the large one that they become, each.
+    pub(super) fn union_of(mut sets: Vec<FieldSet>) -> FieldSet {
+        while sets.len() > 1 {
+            let mut pairs = sets.into_iter();
+            let mut joined = Vec::with_capacity(pairs.len().div_ceil(2));
+            while let Some(one) = pairs.next() {
+                joined.push(match pairs.next() {
+                    Some(other) => one.union(&other),
+                    None => one,
+                });
+            }
+            sets = joined;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Fields of both sets.
     pub fn intersection(&self, other: &FieldSet) -> FieldSet {
         self.changed(intersection(&self.0, &other.0))
@@ -172,6 +189,18 @@ fn rebuilt(a: &Map, below: Option<Map>, member: bool) -> Option<Value> {
 /// A combination of the two sides' nodes at one key; none drops it.
 type Combine<'f> = &'f dyn Fn(Option<&Map>, Option<&Map>) -> Option<Value>;
 
+/// How many times as many nodes as the other set one may have before it is searched and not walked.
+const FAR_LARGER: usize = 16;
+
+/// [`zip`] of what there is in `a`: a small set costs no more than itself, however large the other one is.
+fn zip_into(a: &Map, b: &Map, combine: Combine<'_>) -> Option<Map> {
+    if b.len() / FAR_LARGER <= a.len() {
+        return zip(a, b, combine);
+    }
+    let found = a.iter().filter_map(|(key, _)| Some((key.clone(), b.get(key)?.clone())));
+    zip(a, &Map::from_sorted(found.collect()), combine)
+}
+
 /// Walks two sets together, past the marks of the nodes themselves. `None` if all stays as it is in `a`.
 fn zip(a: &Map, b: &Map, combine: Combine<'_>) -> Option<Map> {
     let mut out: Vec<(Str, Value)> = Vec::new();
@@ -239,7 +268,7 @@ fn intersection(a: &Map, b: &Map) -> Option<Map> {
     if a.shares(b) {
         return None;
     }
-    zip(a, b, &|a, b| {
+    zip_into(a, b, &|a, b| {
         let (a, b) = (a?, b?);
         rebuilt(a, intersection(a, b), is_member(a) && is_member(b))
     })
@@ -249,7 +278,7 @@ fn difference(a: &Map, b: &Map) -> Option<Map> {
     if b.is_empty() {
         return None;
     }
-    zip(a, b, &|a, b| {
+    zip_into(a, b, &|a, b| {
         let a = a?;
         match b {
             None => Some(Value::Object(a.clone())),
@@ -262,7 +291,7 @@ fn recursive_difference(a: &Map, b: &Map) -> Option<Map> {
     if b.is_empty() {
         return None;
     }
-    zip(a, b, &|a, b| {
+    zip_into(a, b, &|a, b| {
         let a = a?;
         match b {
             None => Some(Value::Object(a.clone())),
@@ -323,7 +352,7 @@ fn is_canonical(set: &Map) -> bool {
 
 /// Rewrites a set in its one form.
 fn canonical(set: &Map) -> Result<Map, String> {
-    let mut out = FieldSet::new();
+    let mut nodes: Vec<(Str, Value)> = Vec::with_capacity(set.len());
     for (key, value) in set {
         if key == SELF {
             continue;
@@ -333,10 +362,29 @@ fn canonical(set: &Map) -> Result<Map, String> {
         let inner = canonical(&node_of)?;
         let member = is_member(&node_of) || inner.is_empty();
         if let Some(value) = with_member(inner, member) {
-            out = out.union(&FieldSet(Map::from_entries(vec![(element.serialized(), value)])));
+            nodes.push((element.serialized(), value));
         }
     }
-    Ok(out.0)
+    // Elements that were written differently may be the same.
+    nodes.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut out: Vec<(Str, Value)> = Vec::with_capacity(nodes.len());
+    let mut nodes = nodes.into_iter().peekable();
+    while let Some((key, value)) = nodes.next() {
+        let mut same = vec![value];
+        while let Some((_, other)) = nodes.next_if(|(next, _)| *next == key) {
+            same.push(other);
+        }
+        let joined = match same.pop() {
+            Some(only) if same.is_empty() => only,
+            last => {
+                let sets =
+                    same.into_iter().chain(last).map(|node| FieldSet(Map::from_sorted(vec![(key.clone(), node)])));
+                FieldSet::union_of(sets.collect()).0.get(&key).cloned().unwrap_or_default()
+            }
+        };
+        out.push((key, joined));
+    }
+    Ok(Map::from_sorted(out))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `metadata.managedFields`: who owns what, as entries.
 
+use std::collections::HashMap;
+
 use super::field_set::FieldSet;
 use crate::{Map, Str, Value};
 
@@ -10,7 +12,7 @@ const OLD_UPDATES: &str = "ancient-changes";
 const MAX_UPDATE_MANAGERS: usize = 10;
 
 /// How a manager came to own fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Operation {
     Apply,
     Update,
@@ -37,8 +39,27 @@ pub(super) struct Entry {
     pub(super) set: FieldSet,
 }
 
+/// What tells managers apart. Appliers are known without their version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    manager: Str,
+    operation: Operation,
+    subresource: Str,
+    version: Option<Str>,
+}
+
 impl Entry {
-    /// Whether two entries are of one manager. Appliers are known without their version.
+    /// Whose entry it is.
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            manager: self.manager.clone(),
+            operation: self.operation,
+            subresource: self.subresource.clone(),
+            version: (self.operation == Operation::Update).then(|| self.version.clone()),
+        }
+    }
+
+    /// Whether two entries are of one manager.
     pub(super) fn same_manager(&self, other: &Entry) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -150,15 +171,18 @@ impl Managers {
     }
 
     fn read(fields: Option<&Value>, trusted: bool) -> Result<Self, String> {
-        let mut managers = Managers::default();
-        for (i, value) in fields.and_then(Value::as_array).unwrap_or_default().iter().enumerate() {
+        let values = fields.and_then(Value::as_array).unwrap_or_default();
+        let mut managers: Vec<Entry> = Vec::with_capacity(values.len());
+        let mut places = HashMap::with_capacity(values.len());
+        for (i, value) in values.iter().enumerate() {
             let entry = Entry::from_value(i, value, trusted)?;
-            match managers.0.iter_mut().find(|e| e.same_manager(&entry)) {
+            let place = *places.entry(entry.identity()).or_insert(managers.len());
+            match managers.get_mut(place) {
                 Some(before) => *before = entry,
-                None => managers.0.push(entry),
+                None => managers.push(entry),
             }
         }
-        Ok(managers)
+        Ok(Managers(managers))
     }
 
     /// `managedFields`: appliers first, then by time and name. `None` if there are none.
@@ -188,26 +212,33 @@ impl Managers {
         }
         updates.sort_by_cached_key(|e| (e.seconds(), e.identifier()));
         let mut left = updates.len();
-        let mut kept: Vec<Entry> = Vec::with_capacity(left);
+        // What is kept, each with the sets that go into it; and by its version the first that is.
+        let mut kept: Vec<(Entry, Vec<FieldSet>)> = Vec::with_capacity(left);
+        let mut buckets: HashMap<Str, usize> = HashMap::new();
         for entry in updates {
-            let bucket = if left > MAX_UPDATE_MANAGERS {
-                kept.iter_mut().find(|first| first.version == entry.version)
-            } else {
-                None
-            };
-            match bucket {
-                Some(first) => {
-                    first.set = entry.set.union(&first.set);
+            match buckets.get(&entry.version).filter(|_| left > MAX_UPDATE_MANAGERS) {
+                Some(place) => {
+                    let (first, sets) = &mut kept[*place];
+                    sets.push(entry.set);
                     first.manager = OLD_UPDATES.into();
                     first.subresource = Str::default();
                     first.time = entry.time;
                     left -= 1;
                 }
-                None => kept.push(entry),
+                None => {
+                    buckets.entry(entry.version.clone()).or_insert(kept.len());
+                    kept.push((entry, Vec::new()));
+                }
             }
         }
         self.0 = appliers;
-        self.0.extend(kept);
+        self.0.extend(kept.into_iter().map(|(mut entry, mut sets)| {
+            if !sets.is_empty() {
+                sets.push(std::mem::take(&mut entry.set));
+                entry.set = FieldSet::union_of(sets);
+            }
+            entry
+        }));
     }
 }
 

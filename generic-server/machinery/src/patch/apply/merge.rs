@@ -1,6 +1,6 @@
 //! An applied configuration merged into the live object: what it does not mention stays, and is shared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::element::display;
 use super::items::item_key;
@@ -49,6 +49,7 @@ fn merge_value(live: Option<&Value>, config: Option<&Value>, ty: Type<'_>) -> Re
 fn merge_members(live: &Map, config: &Map, map: &MapAtom<'_>) -> Result<Value, String> {
     let mut out = live.clone();
     let mut new: Vec<(Str, Value)> = Vec::new();
+    let mut gone: HashSet<&str> = HashSet::new();
     for (name, value) in config {
         let Some((ty, _)) = map.member(name) else { continue };
         match live.get(name) {
@@ -58,11 +59,14 @@ fn merge_members(live: &Map, config: &Map, map: &MapAtom<'_>) -> Result<Value, S
                 match merged {
                     Some(merged) if merged == *before => {}
                     Some(merged) => *out.entry(name) = merged,
-                    None => drop(out.remove(name)),
+                    None => drop(gone.insert(name.as_str())),
                 }
             }
             None => new.push((name.clone(), value.clone())),
         }
+    }
+    if !gone.is_empty() {
+        out.retain(|name, _| !gone.contains(name));
     }
     if !new.is_empty() {
         out.extend(new);
@@ -100,7 +104,7 @@ fn merge_items(live: &[Value], config: &[Value], list: &ListAtom<'_>) -> Result<
     let wanted = index(config, list, false)?;
     let before = index(live, list, true)?;
     let mut shared = wanted.keys.iter().filter(|k| before.by_key.contains_key(*k)).peekable();
-    let mut merged: std::collections::HashSet<&Str> = std::collections::HashSet::new();
+    let mut merged: HashSet<&Str> = HashSet::new();
     let mut out = Vec::with_capacity(live.len().max(config.len()));
     // An item that the live list holds more than once is not merged: the configuration's takes its place.
     let combine = |key: &Str| {

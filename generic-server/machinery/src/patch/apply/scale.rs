@@ -1,8 +1,10 @@
 //! Managers of a scaled object, as its scale subresource shows and changes them: only those of the replicas count, under
 //! the scale's own path.
 
+use std::collections::HashMap;
+
 use super::field_set::FieldSet;
-use super::managers::{Entry, Managers};
+use super::managers::{Entry, Identity, Managers};
 use super::reconcile::field_path;
 use crate::{Str, Value};
 
@@ -36,16 +38,20 @@ impl Scale<'_> {
         scale: Option<&Value>,
         version: &str,
     ) -> Result<Option<Value>, String> {
-        let mut scaled = Managers::decode(scale)?.0;
+        let mut scaled: Vec<Option<Entry>> = Managers::decode(scale)?.0.into_iter().map(Some).collect();
+        let places: HashMap<Identity, usize> =
+            scaled.iter().flatten().enumerate().map(|(i, entry)| (entry.identity(), i)).collect();
         let mut out = Managers::default();
         let parent = Managers::decode(parent)?;
+        let times: HashMap<Identity, Option<Str>> =
+            parent.0.iter().map(|entry| (entry.identity(), entry.time.clone())).collect();
         for mut entry in parent.0.iter().cloned() {
             let Some(path) = self.path(&entry.version) else { continue };
             let owned = path.filter(|p| entry.set.has(p));
             if let Some(path) = owned {
                 // Who updates is known with the version, which is another one here: such an entry is always made anew.
-                match scaled.iter().position(|s| s.same_manager(&entry)) {
-                    Some(i) => drop(scaled.remove(i)),
+                match places.get(&entry.identity()).and_then(|i| scaled[*i].take()) {
+                    Some(_) => {}
                     None => entry.set = entry.set.difference(&of_path(&path)),
                 }
             }
@@ -54,10 +60,10 @@ impl Scale<'_> {
             }
         }
         let here = self.path(version).flatten().unwrap_or_default();
-        for entry in scaled {
+        for entry in scaled.into_iter().flatten() {
             if entry.set.has(&field_path(&["spec", "replicas"])) {
                 // An entry that is new here has no time, as upstream has it.
-                let time = parent.0.iter().find(|p| p.same_manager(&entry)).and_then(|p| p.time.clone());
+                let time = times.get(&entry.identity()).cloned().flatten();
                 out.0.push(Entry { set: of_path(&here), version: version.into(), time, ..entry });
             }
         }

@@ -1,5 +1,7 @@
 //! What an update or an applied configuration does to the managers' sets, and which fields an applier gives up.
 
+use std::collections::{HashMap, HashSet, hash_map};
+
 use super::compare::{Comparison, compare};
 use super::field_set::FieldSet;
 use super::managers::{Entry, Managers};
@@ -39,6 +41,20 @@ impl From<String> for Failure {
 struct Versioned {
     value: Value,
     version: Str,
+}
+
+/// What a write does to others' fields in one version.
+struct Changes {
+    /// The fields that it sets.
+    set: FieldSet,
+    /// The fields that it removes.
+    removed: FieldSet,
+}
+
+impl Changes {
+    fn of(found: Comparison) -> Self {
+        Changes { set: found.modified.union(&found.added), removed: found.removed }
+    }
 }
 
 /// The types of an object's versions.
@@ -113,24 +129,25 @@ impl<'a> Updater<'a> {
             managers.0.retain(|e| workflow.is_some_and(|w| w.same_manager(e)) || !e.set.is_empty());
             return Ok(found);
         }
-        let mut comparisons: Vec<(Str, Option<Comparison>)> =
-            vec![(self.version.into(), Some(found.map(|s| self.reset.filter(s))))];
+        let own = Changes::of(found.map(|s| self.reset.filter(s)));
+        let mut changes: HashMap<Str, Option<Changes>> = HashMap::from([(self.version.into(), Some(own))]);
         let mut conflicts = Vec::new();
-        let mut gone = Vec::new();
+        let mut gone = HashSet::new();
         for (i, entry) in managers.0.iter_mut().enumerate() {
             if workflow.is_some_and(|w| w.same_manager(entry)) {
                 continue;
             }
-            if !comparisons.iter().any(|(v, _)| *v == entry.version) {
-                let other = self.compare_in(old, new, &entry.version)?;
-                comparisons.push((entry.version.clone(), other));
-            }
-            let comparison = comparisons.iter().find(|(v, _)| *v == entry.version).and_then(|(_, c)| c.as_ref());
-            let Some(comparison) = comparison else {
-                gone.push(i);
+            let changes = match changes.entry(entry.version.clone()) {
+                hash_map::Entry::Occupied(known) => known.into_mut(),
+                hash_map::Entry::Vacant(free) => {
+                    free.insert(self.compare_in(old, new, &entry.version)?.map(Changes::of))
+                }
+            };
+            let Some(changes) = changes else {
+                gone.insert(i);
                 continue;
             };
-            let taken = entry.set.intersection(&comparison.modified.union(&comparison.added));
+            let taken = entry.set.intersection(&changes.set);
             if !taken.is_empty() {
                 if !force {
                     let (identifier, manager) = (entry.identifier(), entry.shown());
@@ -142,7 +159,7 @@ impl<'a> Updater<'a> {
                 }
                 entry.set = entry.set.difference(&taken);
             }
-            entry.set = entry.set.difference(&comparison.removed);
+            entry.set = entry.set.difference(&changes.removed);
         }
         if !conflicts.is_empty() {
             conflicts.sort_by(|a, b| a.identifier.cmp(&b.identifier)); // stable: paths stay in order
@@ -221,17 +238,20 @@ impl<'a> Updater<'a> {
 
     /// Puts back what others, or the new configuration, own.
     fn add_back_owned(&self, merged: &Versioned, pruned: Versioned, managers: &Managers) -> Result<Versioned, String> {
-        let mut owned: Vec<(Str, FieldSet)> = Vec::new();
+        let mut owned: Vec<(Str, Vec<FieldSet>)> = Vec::new();
+        let mut places: HashMap<&Str, usize> = HashMap::new();
         for entry in &managers.0 {
-            match owned.iter_mut().find(|(v, _)| *v == entry.version) {
-                Some((_, set)) => *set = set.union(&entry.set),
-                None => owned.push((entry.version.clone(), entry.set.clone())),
+            let place = *places.entry(&entry.version).or_insert(owned.len());
+            if place == owned.len() {
+                owned.push((entry.version.clone(), Vec::new()));
             }
+            owned[place].1.push(entry.set.clone());
         }
         // First in the version that was pruned: a conversion may need what was taken out.
         owned.sort_by_key(|(v, _)| *v != pruned.version);
         let (mut merged, mut pruned) = (merged.clone(), pruned);
-        for (version, set) in owned {
+        for (version, sets) in owned {
+            let set = FieldSet::union_of(sets);
             let Some(ty) = self.at(&version) else { continue };
             let (Some(m), Some(p)) = (self.convert(&merged, &version)?, self.convert(&pruned, &version)?) else {
                 continue;

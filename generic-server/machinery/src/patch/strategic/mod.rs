@@ -9,9 +9,11 @@ mod list;
 mod lookup;
 mod order;
 
+use std::collections::HashSet;
+
 use super::{PatchError, go_format, gofmt::go_format_verb_s};
 use crate::schema::Schema;
-use crate::{Map, Value};
+use crate::{Map, Str, Value};
 pub(super) use convert::to_type;
 use lookup::{field, list_field};
 
@@ -64,19 +66,53 @@ fn merge_object(mut original: Map, patch: &Map, schema: &Schema) -> Result<Map, 
     }
     retain_keys(&mut original, patch)?;
     let ordered = merge_ordered_lists(&mut original, patch, schema)?;
+    let mut change = Change { members: original, added: Vec::new(), removed: HashSet::new() };
+    for (key, value) in patch.iter().filter(|(key, _)| key.starts_with(DELETE_FROM_LIST)) {
+        delete_from_list(&mut change, key, value, schema)?;
+    }
+    let mut change = Change { members: change.made(), added: Vec::new(), removed: HashSet::new() };
     for (key, value) in patch {
-        if key == RETAIN_KEYS || key.starts_with(SET_ELEMENT_ORDER) || ordered.contains(&key.as_str()) {
-            continue;
-        }
-        match key.strip_prefix(DELETE_FROM_LIST) {
-            Some(_) => delete_from_list(&mut original, key, value, schema)?,
-            None => merge_member(&mut original, key, value, schema)?,
+        let is_directive =
+            key == RETAIN_KEYS || key.starts_with(SET_ELEMENT_ORDER) || key.starts_with(DELETE_FROM_LIST);
+        if !is_directive && !ordered.contains(&key.as_str()) {
+            merge_member(&mut change, key, value, schema)?;
         }
     }
-    Ok(original)
+    Ok(change.made())
 }
 
-fn merge_member(original: &mut Map, key: &str, value: &Value, schema: &Schema) -> Result<(), PatchError> {
+/// Members that a patch changes. What comes and goes does so at once in the end: one by one, each would move all others.
+struct Change<'p> {
+    members: Map,
+    added: Vec<(Str, Value)>,
+    removed: HashSet<&'p str>,
+}
+
+impl<'p> Change<'p> {
+    fn set(&mut self, key: &'p str, value: Value) {
+        match self.members.get_mut(key) {
+            Some(member) => *member = value,
+            None => self.added.push((key.into(), value)),
+        }
+    }
+
+    fn remove(&mut self, key: &'p str) {
+        self.removed.insert(key);
+    }
+
+    fn made(mut self) -> Map {
+        if !self.removed.is_empty() {
+            self.members.retain(|key, _| !self.removed.contains(key));
+        }
+        if !self.added.is_empty() {
+            self.members.extend(self.added);
+        }
+        self.members
+    }
+}
+
+fn merge_member<'p>(change: &mut Change<'p>, key: &'p str, value: &Value, schema: &Schema) -> Result<(), PatchError> {
+    let original = &mut change.members;
     let merged = match (original.get(key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(_)), Value::Object(patch)) => {
@@ -103,8 +139,8 @@ fn merge_member(original: &mut Map, key: &str, value: &Value, schema: &Schema) -
         _ => without_directives(value, true),
     };
     match merged {
-        Some(value) => drop(original.insert(key, value)),
-        None => drop(original.remove(key)),
+        Some(value) => change.set(key, value),
+        None => change.remove(key),
     }
     Ok(())
 }
@@ -160,22 +196,27 @@ fn merge_ordered_lists<'p>(original: &mut Map, patch: &'p Map, schema: &Schema) 
 }
 
 /// `$deleteFromPrimitiveList/<list>`: removes scalars from a list. A list that is not there, or is none, stays.
-fn delete_from_list(original: &mut Map, key: &str, value: &Value, schema: &Schema) -> Result<(), PatchError> {
+fn delete_from_list<'p>(
+    change: &mut Change<'p>,
+    key: &'p str,
+    value: &Value,
+    schema: &Schema,
+) -> Result<(), PatchError> {
     let name = list_name(key, DELETE_FROM_LIST)
         .ok_or_else(|| PatchError::BadRequest("invalid patch format of primitive list".into()))?;
-    match (original.get(name), value) {
-        (Some(_), Value::Null) => drop(original.remove(name)),
+    match (change.members.get(name), value) {
+        (Some(_), Value::Null) => change.remove(name),
         (Some(Value::Array(before)), Value::Array(doomed)) => {
             let (items, strategy) = list_field(schema, name)?;
             let left = list::delete(before, doomed, items, lookup::merge_key(strategy))?;
-            original.insert(name, Value::from(left));
+            change.set(name, Value::from(left));
         }
         (Some(Value::Object(before)), Value::Object(patch)) => {
             let (inner, _) = field(schema, name)?;
             let merged = merge_object(before.clone(), patch, inner)?;
-            original.insert(name, merged);
+            change.set(name, Value::Object(merged));
         }
-        (Some(before), value) if same_scalar_type(before, value) => drop(original.insert(name, value.clone())),
+        (Some(before), value) if same_scalar_type(before, value) => change.set(name, value.clone()),
         _ => {}
     }
     Ok(())

@@ -18,6 +18,7 @@ pub use self::tolerance::{Tolerance, needs_structure};
 
 use self::keys::Keys;
 use super::{Field, IntFormat, ListType, Object, Pattern, Schema, Shape, StringFormat, Validation};
+use crate::value::Seen;
 use crate::{Str, Value};
 
 /// Reads an `openAPIV3Schema` as the API holds it (decoded as JSONSchemaProps). What is not structural is read as far as it
@@ -97,11 +98,11 @@ fn shape(props: &Value, type_name: &str, nested: bool) -> Shape {
     let Some(properties) = properties else {
         return additional.map_or_else(|| Shape::Object(Arc::default()), |s| Shape::Map(Arc::new(s)));
     };
-    let required = list(props, "required");
+    let required: Seen<&str> = list(props, "required").iter().filter_map(Value::as_str).collect();
     let fields = properties.iter().map(|(name, schema)| Field {
         name: name.clone(),
         schema: node(schema, nested),
-        required: required.iter().any(|r| r.as_str() == Some(name)),
+        required: required.contains(name),
         ..Field::default()
     });
     Shape::Object(Arc::new(Object {

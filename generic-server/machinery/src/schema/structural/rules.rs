@@ -7,7 +7,7 @@ use super::invariants::{flag, list, properties, schema, type_of};
 use super::{Tolerance, field_path, internal, keys::Keys, parse};
 use crate::Value;
 use crate::meta::{BadValue, FieldError};
-use crate::value::Path;
+use crate::value::{Content, Path, Seen};
 
 /// What the surroundings of a node say.
 #[derive(Clone, Copy, Default)]
@@ -276,12 +276,13 @@ pub(super) fn keys_are_set(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldE
     if list_type != "map" {
         return;
     }
+    let required: Seen<Content<'_>> = list(items, "required").iter().map(Content).collect();
     for key in list(props, "x-kubernetes-list-map-keys") {
         let name = key.as_str().unwrap_or_default();
         let Some(property) = items.at(&["properties", name]) else { continue };
         let properties = path.field("properties");
         let path = properties.key(name);
-        if !list(items, "required").contains(key) && property.get("default").is_none() {
+        if !required.contains(Content(key)) && property.get("default").is_none() {
             let detail =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(FieldError::required(path.field("default"), detail));

@@ -6,7 +6,7 @@ use super::{
     paths, scheduling,
     scope::{Scope, containers, each_container, name, text},
 };
-use crate::validation::{Errors, Field};
+use crate::validation::{Errors, Field, Seen};
 
 /// Set by a kubelet on the image of a pod that it made from a file of its own.
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -77,9 +77,10 @@ fn seccomp(annotations: &Field<'_>, errors: &mut Errors) {
 }
 
 fn app_armor(annotations: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
+    let known: Seen<&str> = containers(scope.spec).map(name).collect();
     annotations.each_key(|key, annotation| {
         let Some(container) = key.strip_prefix(APP_ARMOR) else { return };
-        if !containers(scope.spec).any(|c| name(c) == container) {
+        if !known.contains(container) {
             annotation.invalid_as(container, "container not found", errors);
         }
         let profile = annotation.text();

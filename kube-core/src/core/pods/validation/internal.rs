@@ -286,7 +286,7 @@ mod tests {
     fn a_value_has_all_members_of_its_type() {
         let value = json::decode(br#"{"type":"RuntimeDefault","localhostProfile":"x"}"#).expect("valid JSON");
         let BadValue::Verbatim(text) = shown("SeccompProfile", &value) else { panic!("verbatim") };
-        assert_eq!(text, r#"{"Type":"RuntimeDefault","LocalhostProfile":"x"}"#);
+        assert_eq!(&*text, r#"{"Type":"RuntimeDefault","LocalhostProfile":"x"}"#);
         let value = json::decode(br#"[{"matchFields":[{"key":"a","operator":"In"}]}]"#).expect("valid JSON");
         assert_eq!(
             pretty("[]NodeSelectorTerm", &value),

@@ -1,6 +1,9 @@
 //! What an update of a pod's status may say.
 
-use std::collections::HashMap;
+use std::{
+    cell::LazyCell,
+    collections::{HashMap, HashSet},
+};
 
 use machinery::{
     Value,
@@ -95,18 +98,24 @@ fn transitions(new: &Field<'_>, old: &[Value], spec: &Value, containers: &str, e
     for status in new.items() {
         now.entry(name(status)).or_insert(status);
     }
+    let by_name = by_name(list(spec, containers));
     for (i, before) in old.iter().enumerate() {
         let Some(terminated) = ended(before) else { continue };
         if now.get(name(before)).is_none_or(|status| ended(status).is_some()) {
             continue;
         }
         let code = terminated.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
-        let container = list(spec, containers).iter().find(|c| name(c) == name(before));
+        let container = by_name.get(name(before)).copied();
         if containers == "ephemeralContainers" || !container.is_some_and(|c| restarts(c, spec, code)) {
             let status = new.index(i);
             status.at("state").forbidden("may not be transitioned to non-terminated state", errors);
         }
     }
+}
+
+/// The first container of each name.
+fn by_name(containers: &[Value]) -> HashMap<&str, &Value> {
+    containers.iter().rev().map(|container| (name(container), container)).collect()
 }
 
 /// Whether some container's end may start all of them again.
@@ -196,10 +205,10 @@ fn extended_claim(status: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
 
 /// At most one address of each family; those that were there before may be odd.
 fn addresses(new: &Field<'_>, old: &[Value], kind: &str, errors: &mut Errors) {
-    let known: Vec<&str> = old.iter().map(|address| text(address, "ip")).collect();
+    let known: Seen<&str> = old.iter().map(|address| text(address, "ip")).collect();
     new.each(|address| {
         let ip = address.at("ip");
-        if !known.contains(&ip.text()) {
+        if !known.contains(ip.text()) {
             // Upstream names the item, not its member.
             network::address(&address.with(&ip.text().into()), errors);
         }
@@ -251,6 +260,7 @@ const MAX_MESSAGE: usize = 1024;
 
 /// What became of the devices that a container was given.
 fn allocated(statuses: &Field<'_>, containers: &str, scope: &Scope<'_>, errors: &mut Errors) {
+    let by_name = LazyCell::new(|| by_name(list(scope.spec, containers)));
     statuses.each_item(|status, value| {
         let all = status.at("allocatedResourcesStatus");
         if all.is_empty() {
@@ -259,28 +269,33 @@ fn allocated(statuses: &Field<'_>, containers: &str, scope: &Scope<'_>, errors: 
         if containers == "ephemeralContainers" {
             return all.forbidden("must not be specified in container status", errors);
         }
-        let container = list(scope.spec, containers).iter().find(|c| name(c) == name(value));
+        let container = by_name.get(name(value)).copied();
+        let claims = LazyCell::new(|| container.map(claimed).unwrap_or_default());
         all.each(|resource| {
             let resource_name = resource.at("name");
             if let Some(container) = container {
-                asked_for(&resource_name, container, errors);
+                asked_for(&resource_name, container, &claims, errors);
             }
             devices(&resource.at("resources"), errors);
         });
     });
 }
 
-fn asked_for(resource: &Field<'_>, container: &Value, errors: &mut Errors) {
+/// The claims of a container, each with the request of it that is meant.
+fn claimed(container: &Value) -> HashSet<(&str, Option<&str>)> {
+    let claims = container.get("resources").map_or(&[][..], |asked| list(asked, "claims"));
+    claims.iter().map(|claim| (name(claim), Some(text(claim, "request")).filter(|r| !r.is_empty()))).collect()
+}
+
+fn asked_for(resource: &Field<'_>, container: &Value, claims: &HashSet<(&str, Option<&str>)>, errors: &mut Errors) {
     let asked = container.get("resources").unwrap_or(&Value::Null);
     let (found, detail) = match resource.text().strip_prefix("claim:") {
         Some(claim) => {
-            let is_it = |c: &Value| match text(c, "request") {
-                "" => claim == name(c),
-                request => claim.split_once('/') == Some((name(c), request)),
-            };
+            let part = claim.split_once('/').map(|(claim, request)| (claim, Some(request)));
+            let found = claims.contains(&(claim, None)) || part.is_some_and(|part| claims.contains(&part));
             let detail = "must match one of the container's resource claims in a format \
                           'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
-            (list(asked, "claims").iter().any(is_it), detail)
+            (found, detail)
         }
         None => {
             let found = asked.at(&["requests", resource.text()]).is_some();
