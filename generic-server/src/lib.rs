@@ -12,6 +12,7 @@ pub mod health;
 pub mod index;
 pub mod metrics;
 pub mod negotiate;
+pub mod offload;
 pub mod openapi;
 pub mod outbound;
 pub mod pages;

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
@@ -22,8 +23,31 @@ use crate::{
 /// The largest body that a write may have, in bytes.
 pub(super) const LIMIT: usize = 3 << 20;
 
+/// A body that was read before anybody asked for it.
+#[derive(Clone)]
+struct ReadAhead(Result<Bytes, Status>);
+
+/// Whether the body may be longer than `most` bytes.
+pub(super) fn may_exceed(request: &Request, most: usize) -> bool {
+    let size = request.body.as_ref().map(|body| (body.is_end_stream(), body.size_hint().upper()));
+    size.is_some_and(|(ended, upper)| !ended && upper.is_none_or(|upper| upper > most as u64))
+}
+
+/// Reads the body now. What comes of it is told to whoever asks.
+pub(super) async fn read_ahead(request: &mut Request) {
+    let body = receive(request).await;
+    request.extensions.insert(ReadAhead(body));
+}
+
 /// The whole body, up to the limit.
 pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
+    match request.extensions.remove() {
+        Some(ReadAhead(body)) => body,
+        None => receive(request).await,
+    }
+}
+
+async fn receive(request: &mut Request) -> Result<Bytes, Status> {
     let Some(mut body) = request.body.take() else { return Ok(Bytes::new()) };
     let too_large = || Status::request_entity_too_large(format!("limit is {LIMIT}"));
     let announced = request.header("content-length").and_then(|l| l.parse::<usize>().ok()).unwrap_or(0);

@@ -1,11 +1,13 @@
 //! GET of one object.
 
+use std::pin::pin;
+
 use http::StatusCode;
 use machinery::meta::{gvk::GroupResource, status::Status};
 use storage::cache::ReadAt;
 
 use super::{Target, list_options::parse_revision, transform};
-use crate::pipeline::respond::Response;
+use crate::{offload, pipeline::respond::Response};
 
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {
@@ -31,5 +33,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         let row = &target.entry.row;
         Status::not_found(&GroupResource::new(row.group.clone(), row.plural.clone()), &info.name)
     })?;
-    view.object(StatusCode::OK, &target.registry, &object).await
+    let shown = view.object(StatusCode::OK, &target.registry, &object);
+    if object.bytes().len() <= offload::INLINE {
+        return shown.await;
+    }
+    offload::run(&target.request.user.name, pin!(shown)).await?
 }

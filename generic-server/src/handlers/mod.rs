@@ -21,7 +21,7 @@ pub mod transform;
 mod update;
 mod watch;
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use http::Method;
 use machinery::{
@@ -38,6 +38,7 @@ pub(crate) use create::check_name;
 pub use create::check_namespace;
 
 use crate::{
+    offload,
     pipeline::respond::{self, Response},
     registry::{Registry, Written},
     request::{Request, Route},
@@ -72,8 +73,45 @@ impl Target {
     }
 }
 
-/// Answers a request for a resource that has a row.
-pub async fn serve(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+/// Answers a request for a resource that has a row. What is about large documents is answered outside of the reactor.
+pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+    if !is_large(&request, &entry) {
+        return answer(request, entry).await;
+    }
+    body::read_ahead(&mut request).await;
+    let (user, wanted) = (request.user.clone(), respond::wanted(&request));
+    let work = async {
+        // An error may be as large as what it is about.
+        answer(request, entry).await.unwrap_or_else(|status| respond::error(&status, wanted))
+    };
+    offload::run(&user.name, pin!(work)).await
+}
+
+/// Whether a write is about more than is handled in place: what it brings, what is there, or many objects. What is handed
+/// on is not read here, whatever its size, and reads know their objects themselves.
+fn is_large(request: &Request, entry: &Entry) -> bool {
+    let (info, row) = (&request.info, &entry.row);
+    let is_handed_on = || {
+        let kind = row.subresource(&info.subresource).map(|s| &s.kind);
+        info.verb == Verb::Connect || matches!(kind, Some(SubresourceKind::Proxy))
+    };
+    match info.verb {
+        Verb::Get | Verb::List | Verb::Watch | Verb::Connect | Verb::Other => return false,
+        _ if is_handed_on() => return false,
+        Verb::DeleteCollection => return true,
+        _ if body::may_exceed(request, offload::INLINE) => return true,
+        _ => {}
+    }
+    let stored = || {
+        let registry = entry.registry.as_ref()?;
+        let snapshot = registry.cache().latest();
+        let object = snapshot.get(&registry.key(&info.namespace, &info.name))?.object()?;
+        Some(object.bytes().len())
+    };
+    !info.name.is_empty() && stored().is_some_and(|size| size > offload::INLINE)
+}
+
+async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
     if entry.row.built_in {
         check_route(&request, &entry)?;
     } else if let Some(answer) = custom::check_route(&request, &entry)? {
