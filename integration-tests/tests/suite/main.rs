@@ -18,6 +18,7 @@ mod kubectl;
 mod kubectl_apply;
 mod kubectl_operations;
 mod kubelet;
+mod large_bodies;
 mod protobuf;
 mod races;
 mod readme;
