@@ -9,6 +9,7 @@
 //! Small documents, which nearly all are, never come here.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     future::{Future, poll_fn},
     pin::Pin,
@@ -23,6 +24,9 @@ use tokio::{runtime, sync::oneshot};
 /// takes some three milliseconds, and the change of threads a hundredth of that.
 pub const INLINE: usize = 64 << 10;
 
+/// Who asks where a document is shown to somebody who has been let in long ago: lists and watches have one queue.
+pub const SHOWN: &str = "";
+
 /// How many requests wait for a turn at most. Each of them holds what it has read.
 const MAX_WAITING: usize = 1024;
 
@@ -31,17 +35,66 @@ const MAX_WAITING: usize = 1024;
 /// # Errors
 /// 429 if too much is waiting already.
 pub async fn run<T>(who: &str, mut work: Pin<&mut (impl Future<Output = T> + Send)>) -> Result<T, Status> {
-    static TURNS: LazyLock<Turns> =
-        LazyLock::new(|| Turns::new(std::thread::available_parallelism().map_or(1, usize::from), MAX_WAITING));
+    if IS_OFF.get() {
+        return Ok(work.await); // whoever calls has a turn at each poll
+    }
     loop {
-        let turn = TURNS.take(who).await.ok_or_else(|| Status::too_many_requests("too many large requests", 1))?;
-        let polled = poll_fn(|context| Poll::Ready(blocking(|| work.as_mut().poll(context)))).await;
+        let turn = turn(who).await?;
+        let polled = poll_fn(|context| {
+            Poll::Ready(blocking(|| {
+                let _off = Off::begin();
+                work.as_mut().poll(context)
+            }))
+        });
+        let polled = polled.await;
         drop(turn);
         if let Poll::Ready(done) = polled {
             return Ok(done);
         }
         woken().await;
     }
+}
+
+/// Does work on a document of this size, which waits for nothing: at once if it is small.
+///
+/// # Errors
+/// 429 if too much is waiting already.
+pub async fn sized<T>(who: &str, size: usize, work: impl FnOnce() -> T + Send) -> Result<T, Status> {
+    if size <= INLINE || IS_OFF.get() {
+        return Ok(work());
+    }
+    let turn = turn(who).await?;
+    let done = blocking(work);
+    drop(turn);
+    Ok(done)
+}
+
+thread_local! {
+    /// Whether this thread polls work that has a turn: what that work offloads in turn is done at once. Two turns for one
+    /// request could be one more than there are.
+    static IS_OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it lives this thread polls work that has a turn.
+struct Off;
+
+impl Off {
+    fn begin() -> Self {
+        IS_OFF.set(true);
+        Off
+    }
+}
+
+impl Drop for Off {
+    fn drop(&mut self) {
+        IS_OFF.set(false);
+    }
+}
+
+async fn turn(who: &str) -> Result<Turn, Status> {
+    static TURNS: LazyLock<Turns> =
+        LazyLock::new(|| Turns::new(std::thread::available_parallelism().map_or(1, usize::from), MAX_WAITING));
+    TURNS.take(who).await.ok_or_else(|| Status::too_many_requests("too many large requests", 1))
 }
 
 /// Calls a function that takes long, outside of the reactor's threads. A runtime of one thread (of tests) has no others.
@@ -203,6 +256,18 @@ mod tests {
         // It was handed on to the next one, who gives it back unused.
         drop(comes);
         assert!(turns.take("d").now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn work_that_has_a_turn_needs_no_other() {
+        let inner = async {
+            let once = sized("a", INLINE + 1, || 1).await.expect("at once");
+            let again = run("a", pin!(async { 2 })).await.expect("at once");
+            tokio::task::yield_now().await;
+            once + again + sized("a", INLINE + 1, || 4).await.expect("at once")
+        };
+        assert_eq!(run("a", pin!(inner)).await.expect("there is room"), 7);
+        assert!(!IS_OFF.get());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -1,6 +1,10 @@
 //! GET with `watch`: what happens to a collection, as it happens.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::stream;
@@ -18,6 +22,7 @@ use crate::{
     body::Body,
     metrics::Metrics,
     negotiate::{Form, Media},
+    offload,
     pipeline::respond::{self, Response},
     registry::Registry,
     request::Request,
@@ -129,7 +134,7 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
         if frames.failed {
             return None;
         }
-        let frame = match frames.frame(&event).await {
+        let frame = match frames.shown(&event).await {
             Ok(frame) => frame,
             // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
             Err(status) if frames.view.is_remote() => {
@@ -171,6 +176,18 @@ impl Frames {
         let snapshot = registry.cache().latest();
         let objects: Vec<_> = snapshot.range(&prefix, None).filter_map(|e| e.object().cloned()).collect();
         self.view.prepare(registry, objects).await;
+    }
+
+    /// An event as the client hears of it. Large objects that have to be encoded anew are so outside of the reactor.
+    async fn shown(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {
+        let size = match event {
+            WatchEvent::Object { object, .. } => object.bytes().len(),
+            WatchEvent::Bookmark { .. } => 0,
+        };
+        if size <= offload::INLINE || (self.view.is_raw() && self.view.is_stored()) {
+            return self.frame(event).await;
+        }
+        offload::run(offload::SHOWN, pin!(self.frame(event))).await?
     }
 
     async fn frame(&mut self, event: &WatchEvent) -> Result<Bytes, Status> {

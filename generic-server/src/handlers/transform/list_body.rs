@@ -22,6 +22,7 @@ use super::{ListMeta, View, decode, meta_version, metadata_document};
 use crate::{
     body::{Body, BodyError},
     negotiate::{Form, Media},
+    offload,
     pipeline::respond::{self, Response, encode},
     registry::{Registry, VersionForm},
 };
@@ -246,6 +247,16 @@ enum Item {
     Message(Bytes),
 }
 
+impl Item {
+    /// The bytes that it is made of.
+    fn size(&self) -> usize {
+        match self {
+            Item::Cached(object) => object.bytes().len(),
+            Item::Json(bytes) | Item::Message(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// Where the items come from.
 enum Source {
     Cached(vec::IntoIter<Arc<Object>>),
@@ -430,20 +441,24 @@ impl Pieces {
         let (mut size, source) = (0, source);
         let source = match source {
             Source::Cached(objects) => {
-                for (i, object) in objects.as_slice().iter().enumerate() {
-                    size += protobuf::item_len(writer.message_len(object)?);
-                    yield_after(i).await;
+                let mut pace = Pace::default();
+                for object in objects.as_slice() {
+                    let held = object.bytes().len();
+                    let message = offload::sized(offload::SHOWN, held, || writer.message_len(object)).await??;
+                    size += protobuf::item_len(message);
+                    pace.after(held).await;
                 }
                 Source::Cached(objects)
             }
             // What others convert cannot be had twice. It is metadata alone: custom resources have no messages.
             mut converted => {
                 let mut messages = Vec::new();
+                let mut pace = Pace::default();
                 while let Some(item) = converted.next().await? {
                     let message = writer.message(&item)?;
                     size += protobuf::item_len(message.len());
+                    pace.after(message.len()).await;
                     messages.push(message);
-                    yield_after(messages.len()).await;
                 }
                 Source::Messages(messages.into_iter())
             }
@@ -463,7 +478,10 @@ impl Pieces {
         piece.reserve(PIECE + PIECE / 4);
         while piece.len() < PIECE {
             match self.source.next().await? {
-                Some(item) => self.writer.write(&item, !self.begun, &mut piece)?,
+                Some(item) => {
+                    let (size, writer, first) = (item.size(), &self.writer, !self.begun);
+                    offload::sized(offload::SHOWN, size, || writer.write(&item, first, &mut piece)).await??;
+                }
                 None => {
                     piece.extend(self.tail.take().unwrap_or_default());
                     break;
@@ -492,12 +510,14 @@ impl Pieces {
         if !self.writer.parses() {
             return Ok(());
         }
-        for (i, object) in objects.as_slice().iter().enumerate() {
+        let mut pace = Pace::default();
+        for object in objects.as_slice() {
             if object.note(NOTE_WHOLE) == 0 {
-                decode(object.bytes())?;
+                let size = object.bytes().len();
+                offload::sized(offload::SHOWN, size, || decode(object.bytes()).map(drop)).await??;
                 object.set_note(NOTE_WHOLE, SOUND);
+                pace.after(size).await;
             }
-            yield_after(i).await;
         }
         Ok(())
     }
@@ -538,8 +558,21 @@ fn part_of(form: Form) -> json::Part {
     }
 }
 
-async fn yield_after(i: usize) {
-    if i % TURN == TURN - 1 {
-        tokio::task::yield_now().await;
+/// What was looked at since others had their turn.
+#[derive(Default)]
+struct Pace {
+    objects: usize,
+    bytes: usize,
+}
+
+impl Pace {
+    /// Lets others have their turn, if this object was enough.
+    async fn after(&mut self, bytes: usize) {
+        self.objects += 1;
+        self.bytes += bytes;
+        if self.objects >= TURN || self.bytes > offload::INLINE {
+            *self = Pace::default();
+            tokio::task::yield_now().await;
+        }
     }
 }
