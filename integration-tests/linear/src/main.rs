@@ -94,7 +94,7 @@ fn work(word: &str, worker: usize, from: usize) {
         };
         let definitions = apiextensions::build(&backing, &Arc::new(Services::default())).definitions.row.clone();
         let mut rows = kube_core::resources();
-        rows.push(definitions);
+        rows.push((*definitions).clone());
         rows
     });
     if !steps::are_counted() {
