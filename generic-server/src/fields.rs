@@ -241,13 +241,11 @@ impl Change for Apply<'_> {
         let uid = self.config.str_at(&["metadata", "uid"]).unwrap_or("");
         handlers::check_name(&object, self.name)?;
         handlers::check_namespace(&object, self.namespace, self.row.namespaced)?;
-        if current.is_none() {
-            if !uid.is_empty() {
-                let resource = GroupResource::new(self.row.group.clone(), self.row.plural.clone());
-                let why =
-                    format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-                return Err(Status::conflict(&resource, self.name, why));
-            }
+        if current.is_none() && !uid.is_empty() {
+            let resource = GroupResource::new(self.row.group.clone(), self.row.plural.clone());
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(&resource, self.name, why));
         }
         let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
         let mut problems = Vec::new();

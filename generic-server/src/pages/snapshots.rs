@@ -92,7 +92,7 @@ impl Snapshots {
         let folder = self.folder()?;
         let path = folder.path().join("store");
         receive(&mut request, &path).await?;
-        let restored = restore_into(&*self.store, path).await.map_err(status_of)?;
+        let restored = restore_into(&self.store, path).await.map_err(status_of)?;
         tracing::warn!(?restored, "the store was brought to the content of a snapshot");
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let answer = object! { "written" => count(restored.written), "deleted" => count(restored.deleted) };

@@ -85,14 +85,14 @@ async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
     let now = store.revision().await.unwrap();
     let recorder = Recorder::new();
     let _watch = store.watch("/", now, recorder.clone()).await.unwrap();
-    let restored = restore_into(&*store, file.clone()).await.unwrap();
+    let restored = restore_into(&store, file.clone()).await.unwrap();
     assert_eq!(restored, Restored { written: 10, deleted: 700 });
     assert_eq!(all(&store).await.unwrap(), before);
     assert_eq!(recorder.seen().events.len(), 710, "watches see it");
     assert!(store.revision().await.unwrap() == now + 710 && now > taken);
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    assert!(restore_into(&*store, file).await.is_err());
+    assert!(restore_into(&store, file).await.is_err());
     assert_eq!(all(&store).await.unwrap(), before, "a damaged snapshot changes nothing");
     store.close().await;
 }
