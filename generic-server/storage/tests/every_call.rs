@@ -378,7 +378,8 @@ fn lost_power_after_calls_that_failed_loses_nothing_that_was_answered() {
                 store.close().await;
             }
             let what = format!("{}, then no power after {fail_in:?} calls (case {n})", told(faults));
-            check(folder.path(), &said.lock().unwrap(), &what).await;
+            let said = said.lock().unwrap().clone();
+            check(folder.path(), &said, &what).await;
         });
     });
 }
@@ -403,7 +404,8 @@ fn panicking(fault: Fault) -> (Result<(), Error>, Option<Error>) {
         };
         store.close().await;
         drop(store);
-        check(folder.path(), &said.lock().unwrap(), &fault.to_string()).await;
+        let said = said.lock().unwrap().clone();
+        check(folder.path(), &said, &fault.to_string()).await;
         (health, failed)
     })
 }
