@@ -29,8 +29,8 @@ const MORE: u64 = 20_000_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, worker, from] = arguments.as_slice() {
-        work(word, worker.parse().expect("a number"), from.parse().expect("a number"));
+    if let [word, from] = arguments.as_slice() {
+        work(word, from.parse().expect("a number"));
         return ExitCode::SUCCESS;
     }
     let word = arguments.first().cloned().unwrap_or_default();
@@ -58,11 +58,8 @@ fn supervise(word: &str, worker: usize) -> (usize, Vec<String>) {
     let (mut done, mut faults, mut from) = (0, Vec::new(), worker);
     loop {
         let own = std::env::current_exe().expect("there is a program");
-        let mut child = Command::new(own)
-            .args([word, &worker.to_string(), &from.to_string()])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut child =
+            Command::new(own).args([word, &from.to_string()]).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut last = String::new();
         for line in BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok) {
             if let Some((number, name)) =
@@ -82,7 +79,8 @@ fn supervise(word: &str, worker: usize) -> (usize, Vec<String>) {
     }
 }
 
-fn work(word: &str, worker: usize, from: usize) {
+/// Goes through a worker's cases from one on.
+fn work(word: &str, from: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let rows = runtime.block_on(async {
         let backing = Backing {
