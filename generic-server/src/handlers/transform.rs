@@ -93,6 +93,12 @@ impl View {
         self.accepted.media
     }
 
+    /// The same without indentation: the events of a watch are one line each, whatever the client would like.
+    pub fn compact(mut self) -> Self {
+        self.accepted.pretty = false;
+        self
+    }
+
     /// What was agreed on.
     pub fn accepted(&self) -> Accepted {
         self.accepted

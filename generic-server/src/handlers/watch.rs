@@ -32,7 +32,7 @@ use crate::{
 
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {
-    let view = View::of_request(&target.request, &target.entry)?;
+    let view = View::of_request(&target.request, &target.entry)?.compact();
     if view.media() == Media::Yaml {
         return Err(Status::not_acceptable(&[
             "application/json;stream=watch",
@@ -98,9 +98,11 @@ fn start_of(options: &ListOptions) -> Result<Start, Status> {
 fn scope(target: &Target, options: &ListOptions) -> Scope {
     let info = &target.request.info;
     let name = options.selection.name().or_else(|| (!info.name.is_empty()).then_some(info.name.as_str()));
-    let namespace = (!info.namespace.is_empty()).then(|| info.namespace.clone());
+    let namespaced = target.entry.row.namespaced;
+    // A namespace stands in its own namespace in a path, but not in the store.
+    let namespace = (namespaced && !info.namespace.is_empty()).then(|| info.namespace.clone());
     match (name, namespace) {
-        (Some(name), namespace) if namespace.is_some() == target.entry.row.namespaced => {
+        (Some(name), namespace) if namespace.is_some() == namespaced => {
             Scope::Object { namespace, name: Str::from(name) }
         }
         (_, Some(namespace)) => Scope::Namespace(namespace),

@@ -29,6 +29,7 @@ mod snapshots;
 mod storage_flags;
 mod texts;
 mod unreadable;
+mod watches;
 mod webhooks;
 mod workspace;
 mod writes;
