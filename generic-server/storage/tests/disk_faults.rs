@@ -245,19 +245,19 @@ async fn a_torn_database_of_a_killed_process_is_refused_in_words() {
     let (mut refused, mut harmless) = (0, 0);
     for page in 0..pages {
         let at = page * 4096;
-        let tear: [&dyn Fn(&mut Vec<u8>); 4] = [
-            &|bytes| bytes.truncate(at),
-            &|bytes| bytes.truncate(at + 1000),
-            &|bytes| bytes[at..at + 4096].fill(0),
-            &|bytes| bytes[at..at + 4096].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8),
-        ];
-        for (kind, tear) in tear.into_iter().enumerate() {
+        let tear = |kind: usize, bytes: &mut Vec<u8>| match kind {
+            0 => bytes.truncate(at),
+            1 => bytes.truncate(at + 1000),
+            2 => bytes[at..at + 4096].fill(0),
+            _ => bytes[at..at + 4096].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n * 31 % 251) as u8),
+        };
+        for kind in 0..4 {
             let _ = fs::remove_dir_all(&bad);
             fs::create_dir(&bad).unwrap();
             for (file, bytes) in &left {
                 let mut bytes = bytes.clone();
                 if **file == "store.redb" {
-                    tear(&mut bytes);
+                    tear(kind, &mut bytes);
                 }
                 fs::write(bad.join(file), bytes).unwrap();
             }
