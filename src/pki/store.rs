@@ -67,8 +67,13 @@ fn make_dirs(path: &Path) -> io::Result<()> {
     }
     make_dirs(parent(path))?;
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
-        _ => sync_dir(parent(path)),
+        // Somebody else may have made it meanwhile; what is there and no folder says so itself.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::read_dir(path)?;
+            sync_dir(parent(path))
+        }
+        Err(error) => Err(error),
+        Ok(()) => sync_dir(parent(path)),
     }
 }
 
