@@ -127,8 +127,10 @@ impl Work<'_> {
 
     async fn restore(&self, store: &Embedded) {
         let file = self.folder.join("snapshot");
-        if store.snapshot(file.clone()).await.is_err() {
-            return;
+        let fails = !self.plan.lock().unwrap().faults.is_empty();
+        match store.snapshot(file.clone()).await {
+            Err(_) if fails || self.dead() => return,
+            made => drop(made.unwrap()),
         }
         for n in 0..3 {
             self.put(store, &format!("/d/{n}")).await;

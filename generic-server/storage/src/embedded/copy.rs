@@ -3,7 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
@@ -46,11 +46,20 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
     let partial = PathBuf::from(partial);
     let files = &*shared.folder.files;
     room::check_copy(files, parent(file), shared.index().stored)?;
-    let written = write_snapshot(files, &shared.view()?, &partial).and_then(|upto| {
+    let write = || {
+        let upto = write_snapshot(files, &shared.view()?, &partial)?;
         files.rename(&partial, file).map_err(tell)?;
         files.sync_dir(parent(file)).map_err(tell)?;
         Ok(upto)
-    });
+    };
+    let adoptions = || shared.adoptions.load(Ordering::Acquire);
+    let mut before = adoptions();
+    let mut written = write();
+    // A copy that takes the database's place closes the one that was read: then it is read from the start.
+    while written.is_err() && adoptions() != before {
+        before = adoptions();
+        written = write();
+    }
     if written.is_err() {
         // It is worthless, whether it can be removed or not.
         let _ = files.remove(&partial);

@@ -122,6 +122,8 @@ struct Shared {
     queue: Queue<Request>,
     /// All sinks have been fed up to this revision.
     delivered: AtomicU64,
+    /// How often a copy has taken the database's place.
+    adoptions: AtomicU64,
     clock: Clock,
     /// What is wrong at present.
     troubles: Troubles,
@@ -150,6 +152,7 @@ impl Embedded {
         let shared = Arc::new(Shared {
             clock: Clock::new(options.wall_clock.unwrap_or_else(SystemTime::now), loaded.newest),
             delivered: AtomicU64::new(revision),
+            adoptions: AtomicU64::new(0),
             index: RwLock::new(loaded.index),
             pending: RwLock::new(pending),
             applied: AtomicU64::new(applied),
@@ -302,6 +305,7 @@ impl Shared {
         let mut engine = self.engine_mut();
         match self.folder.put_in_place(path) {
             Ok(()) => {
+                self.adoptions.fetch_add(1, Ordering::AcqRel);
                 close(engine.replace(copy));
                 self.folder.set_unsynced_database(unsynced);
                 Ok(())
