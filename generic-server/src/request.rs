@@ -6,7 +6,10 @@ mod unread;
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use http::{HeaderMap, HeaderValue, Method, Uri};
-use machinery::Str;
+use machinery::{
+    Str,
+    meta::selector::{Requirement, Term},
+};
 
 pub use query::{Query, strict_percent_decode};
 pub use unread::RequestBody;
@@ -96,8 +99,10 @@ pub struct RequestInfo {
     pub rest: Str,
     /// The collection or object named by the path alone.
     pub route: Route,
-    /// The fields that a collection request's selector pins: each with the value that it must have.
-    pub pinned: Vec<(Str, Str)>,
+    /// What a collection request's field selector asks for; none of it where the selector cannot be read.
+    pub field_selector: Vec<Term>,
+    /// The same of its label selector.
+    pub label_selector: Vec<Requirement>,
 }
 
 /// What the shape of a resource path is, before anybody looks whether it exists.
@@ -117,7 +122,7 @@ pub enum Route {
 impl RequestInfo {
     /// Whether only objects whose field has this value are asked for.
     pub fn pins(&self, field: &str, value: &str) -> bool {
-        self.pinned.iter().any(|(f, v)| f == field && v == value)
+        self.field_selector.iter().any(|term| term.equal && term.field == field && term.value == value)
     }
 
     /// The verb as RBAC names it: the resource verb, or the lower-case method of other paths.

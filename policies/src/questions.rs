@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cel::{Authorize, Question};
 use futures_util::FutureExt;
 use generic_server::{
-    auth::{Attributes, Authorizer, Decision, User},
-    pipeline::resolve::{pinned, resource_info},
+    auth::{Attributes, Authorizer, User, Verdict},
+    pipeline::resolve::{field_terms, label_requirements, resource_info},
     request::RequestInfo,
 };
 use machinery::Str;
@@ -66,9 +66,10 @@ impl Asker {
     async fn ask(&self, question: &Question) -> Answer {
         let other = question.service_account.as_ref().map(|(namespace, name)| service_account(namespace, name));
         let user = other.as_ref().unwrap_or(&self.user);
-        match self.authorizer.authorize(&Attributes { user, info: &info_of(question) }).await {
-            Decision::Allow(reason) => Ok((true, reason)),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Ok((false, reason)),
+        let decision = self.authorizer.authorize(&Attributes { user, info: &info_of(question) }).await;
+        match decision.error {
+            Some(error) if decision.verdict != Verdict::Allow => Err(error.to_string()),
+            _ => Ok((decision.verdict == Verdict::Allow, decision.reason)),
         }
     }
 }
@@ -107,7 +108,8 @@ fn info_of(question: &Question) -> RequestInfo {
         namespace: question.namespace.clone(),
         name: question.name.clone(),
         subresource: question.subresource.clone(),
-        pinned: pinned(&question.field_selector),
+        field_selector: field_terms(&question.field_selector),
+        label_selector: label_requirements(&question.label_selector),
         ..resource_info(&question.verb, &question.group, "*", &question.resource)
     }
 }
@@ -117,6 +119,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
+
+    use generic_server::auth::Decision;
 
     use super::*;
 
@@ -129,8 +133,8 @@ mod tests {
             self.0.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             match &*attributes.info.resource {
-                "pods" => Decision::Allow("because".into()),
-                _ => Decision::NoOpinion(Str::default()),
+                "pods" => Decision::allow("because"),
+                _ => Decision::no_opinion(""),
             }
         }
     }

@@ -17,15 +17,53 @@ pub struct Attributes<'a> {
     pub info: &'a RequestInfo,
 }
 
-/// What an authoriser says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Yes; the text says why, if there is more to say than that it is so.
-    Allow(Str),
+/// What an authorizer says, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Allow,
     /// No, whatever others say.
-    Deny(Str),
-    /// No opinion: the next one decides; none at all means no. The text says what was missing.
-    NoOpinion(Str),
+    Deny,
+    /// The next authorizer decides; if there is none, that means no.
+    NoOpinion,
+}
+
+/// What an authorizer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// In one word.
+    pub verdict: Verdict,
+    /// Why, or what was missing; empty if there is no more to say.
+    pub reason: Str,
+    /// What went wrong while it was found out.
+    pub error: Option<Str>,
+}
+
+impl Decision {
+    /// Yes.
+    pub fn allow(reason: impl Into<Str>) -> Self {
+        Decision { verdict: Verdict::Allow, reason: reason.into(), error: None }
+    }
+
+    /// No, whatever others say.
+    pub fn deny(reason: impl Into<Str>) -> Self {
+        Decision { verdict: Verdict::Deny, reason: reason.into(), error: None }
+    }
+
+    /// Others decide.
+    pub fn no_opinion(reason: impl Into<Str>) -> Self {
+        Decision { verdict: Verdict::NoOpinion, reason: reason.into(), error: None }
+    }
+
+    /// What counts where no answer could be found out.
+    pub fn failed(verdict: Verdict, error: impl Into<Str>) -> Self {
+        Decision { verdict, reason: Str::default(), error: Some(error.into()) }
+    }
+
+    /// Whether it is a yes. Errors on the way to it do not count.
+    pub fn is_allowed(&self) -> bool {
+        self.verdict == Verdict::Allow
+    }
 }
 
 /// Decides about requests.
@@ -113,8 +151,8 @@ pub enum Mode {
 impl Authorizer for Mode {
     async fn authorize(&self, _attributes: &Attributes<'_>) -> Decision {
         match self {
-            Mode::AlwaysAllow => Decision::Allow(Str::default()),
-            Mode::AlwaysDeny => Decision::NoOpinion("Everything is forbidden.".into()),
+            Mode::AlwaysAllow => Decision::allow(""),
+            Mode::AlwaysDeny => Decision::no_opinion("Everything is forbidden."),
         }
     }
 
@@ -133,17 +171,24 @@ pub struct SystemMasters(pub Vec<Arc<dyn Authorizer>>);
 impl Authorizer for SystemMasters {
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         if attributes.user.in_group(User::MASTERS) {
-            return Decision::Allow(Str::default());
+            return Decision::allow("");
         }
-        let mut reasons = Vec::new();
+        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
         for authorizer in &self.0 {
-            match authorizer.authorize(attributes).await {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason.to_string()),
-                decided => return decided,
+            let decision = authorizer.authorize(attributes).await;
+            if decision.verdict != Verdict::NoOpinion {
+                return decision;
+            }
+            errors.extend(decision.error);
+            if !decision.reason.is_empty() {
+                reasons.push(decision.reason);
             }
         }
-        Decision::NoOpinion(reasons.join("\n").into())
+        let reason = match reasons.as_slice() {
+            [one] => one.clone(),
+            several => several.join("\n").into(),
+        };
+        Decision { verdict: Verdict::NoOpinion, reason, error: aggregate(&errors).map(Str::from) }
     }
 
     async fn rules_of(&self, user: &User, namespace: &str) -> UserRules {
@@ -155,6 +200,21 @@ impl Authorizer for SystemMasters {
     }
 }
 
+/// Several errors as one, each once, in the form in which upstream shows them.
+pub fn aggregate<T: AsRef<str>>(errors: &[T]) -> Option<String> {
+    let mut told: Vec<&str> = Vec::new();
+    for error in errors.iter().map(AsRef::as_ref) {
+        if !told.contains(&error) {
+            told.push(error);
+        }
+    }
+    match told.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,8 +222,38 @@ mod tests {
 
     async fn decide(mode: Mode, user: &User, path: &str) -> bool {
         let info = resolve(&http::Method::GET, path, &Query::default());
-        SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await
-            == Decision::Allow(Str::default())
+        SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await == Decision::allow("")
+    }
+
+    /// Says always the same.
+    struct Says(Decision);
+
+    #[async_trait]
+    impl Authorizer for Says {
+        async fn authorize(&self, _: &Attributes<'_>) -> Decision {
+            self.0.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_opinion_counts_and_what_led_to_none_is_told() {
+        let check = async |said: &[Decision], expect: Decision| {
+            let info = resolve(&http::Method::GET, "/api/v1/pods", &Query::default());
+            let all = said.iter().map(|one| Arc::new(Says(one.clone())) as Arc<dyn Authorizer>).collect();
+            let user = User::anonymous();
+            let found = SystemMasters(all).authorize(&Attributes { user: &user, info: &info }).await;
+            assert_eq!(found, expect, "{said:?}");
+        };
+        let (none, broken) = (Decision::no_opinion("a"), Decision::failed(Verdict::NoOpinion, "e"));
+        check(&[], Decision::no_opinion("")).await;
+        check(&[none.clone(), Decision::no_opinion(""), Decision::no_opinion("b")], Decision::no_opinion("a\nb")).await;
+        check(&[none.clone(), Decision::deny("c"), Decision::allow("")], Decision::deny("c")).await;
+        check(&[broken.clone(), Decision::allow("c")], Decision::allow("c")).await;
+        check(&[broken.clone(), none.clone()], Decision { error: Some("e".into()), ..none.clone() }).await;
+        let failed = Decision::failed(Verdict::NoOpinion, "[e, f]");
+        check(&[broken.clone(), Decision::failed(Verdict::NoOpinion, "f"), broken.clone()], failed).await;
+        let denied = Decision::failed(Verdict::Deny, "f");
+        check(&[broken, denied.clone(), none], denied).await;
     }
 
     #[tokio::test]

@@ -7,7 +7,9 @@ mod tokens;
 mod user;
 pub(crate) mod websocket;
 
-pub use authorizer::{Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules};
+pub use authorizer::{
+    Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules, Verdict, aggregate,
+};
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
 pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
 pub use tokens::StaticTokens;

@@ -8,7 +8,7 @@ use machinery::{
 };
 
 use crate::{
-    auth::{Attributes, Authorizer, Decision, User},
+    auth::{Attributes, Authorizer, User},
     pipeline::authorize_info,
     registry::Change,
     request::{Request, RequestInfo},
@@ -34,14 +34,16 @@ impl<'a> Permitted<'a> {
 pub(super) async fn may_delete_unreadable(request: &Request) -> Result<(), Status> {
     const VERB: &str = "unsafe-delete-ignore-read-errors";
     let info = RequestInfo { verb: Verb::Other, method: VERB.into(), ..request.info.clone() };
-    match request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
-            let resource = GroupResource::new(info.group.clone(), info.resource.clone());
-            let why = format!("not permitted to do {VERB:?}, reason: {reason}");
-            Err(Status::forbidden(&resource, &info.name, why))
-        }
+    let decision = request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await;
+    if decision.is_allowed() {
+        return Ok(());
     }
+    let resource = GroupResource::new(info.group.clone(), info.resource.clone());
+    let why = match &decision.error {
+        Some(error) => format!("error while checking permission for {VERB:?}, {error}"),
+        None => format!("not permitted to do {VERB:?}, reason: {}", decision.reason),
+    };
+    Err(Status::forbidden(&resource, &info.name, why))
 }
 
 #[async_trait]

@@ -1,19 +1,47 @@
 //! Step: may they?
 
+use http::StatusCode;
 use machinery::meta::{
     go_text::quote,
     gvk::GroupResource,
     status::{Details, Status},
 };
 
+use super::{
+    deadline,
+    respond::{self, Response},
+};
 use crate::{
     auth::{Attributes, Authorizer, Decision, User},
     request::{Request, RequestInfo},
 };
 
-/// Lets the request pass, or refuses it with upstream's words.
-pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) -> Result<(), Status> {
-    authorize_info(authorizer, &request.info, &request.user).await
+/// Asks the authorizer about the request, as long as the request may take.
+///
+/// # Errors
+/// The request's time is over.
+pub(super) async fn decide(authorizer: &dyn Authorizer, request: &Request) -> Result<Decision, Status> {
+    let attributes = Attributes { user: &request.user, info: &request.info };
+    let asked = authorizer.authorize(&attributes);
+    let Some(deadline) = request.deadline else { return Ok(asked.await) };
+    // The answer is mostly there at once: no timer is set for it.
+    let mut asked = std::pin::pin!(asked);
+    match futures_util::FutureExt::now_or_never(asked.as_mut()) {
+        Some(decision) => Ok(decision),
+        None => tokio::time::timeout_at(deadline.into(), asked).await.map_err(|_| deadline::exceeded()),
+    }
+}
+
+/// The answer to a request that is not allowed. An error on the way to the decision is not the client's: upstream answers it
+/// with text.
+pub(super) fn refuse(decision: &Decision, request: &Request) -> Result<Response, Status> {
+    let Some(error) = &decision.error else {
+        return Err(refusal_of(&request.info, &request.user, &decision.reason));
+    };
+    tracing::error!(%error, "the authorizers cannot tell");
+    let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
+    let text = escape(&format!("Internal Server Error: {}: {error}\n", quote(target)));
+    Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
 /// The same for what a request turns out to need on its way.
@@ -21,9 +49,11 @@ pub(super) async fn authorize(authorizer: &dyn Authorizer, request: &Request) ->
 /// # Errors
 /// The 403 that the user hears.
 pub async fn authorize_info(authorizer: &dyn Authorizer, info: &RequestInfo, user: &User) -> Result<(), Status> {
-    match authorizer.authorize(&Attributes { user, info }).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(refusal_of(info, user, &reason)),
+    let decision = authorizer.authorize(&Attributes { user, info }).await;
+    match &decision.error {
+        _ if decision.is_allowed() => Ok(()),
+        Some(error) => Err(Status::internal_error(error)),
+        None => Err(refusal_of(info, user, &decision.reason)),
     }
 }
 

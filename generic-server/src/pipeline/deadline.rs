@@ -45,5 +45,10 @@ pub(super) async fn enforce(
     tokio::time::timeout_at(deadline.into(), run)
         .await
         .map(|answer| answer.map(|response| response.map(|body| body.until(Some(deadline)))))
-        .unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout", 0)))
+        .unwrap_or_else(|_| Err(exceeded()))
+}
+
+/// What a client hears whose request was not done in time.
+pub(super) fn exceeded() -> Status {
+    Status::timeout("request did not complete within the allotted timeout", 0)
 }

@@ -31,7 +31,7 @@ pub use cors::Cors;
 pub use impersonate::Impersonation;
 
 use crate::{
-    auth::{Authorizer, User},
+    auth::{Authorizer, Decision, User},
     body::Body,
     metrics::Metrics,
     request::{Query, Request, RequestBody, Rest, header_text, mend_headers, strict_percent_decode, waits_to_send},
@@ -176,7 +176,11 @@ impl Pipeline {
         if let Some(refused) = refused {
             return Ok(refused);
         }
-        authorize::authorize(&*self.authorizer, &request).await?;
+        let decision = authorize::decide(&*self.authorizer, &request).await?;
+        let decision = seen.decision.get_or_init(|| decision);
+        if !decision.is_allowed() {
+            return authorize::refuse(decision, &request);
+        }
         let deadline = request.deadline;
         deadline::enforce(deadline, pin!(self.front.serve(request))).await
     }
@@ -191,6 +195,8 @@ struct Seen {
     is_stranger: OnceLock<bool>,
     /// The request has no deadline.
     lasts: OnceLock<bool>,
+    /// What the authorizers have said of the request, and why.
+    decision: OnceLock<Decision>,
 }
 
 impl Seen {

@@ -3,7 +3,10 @@
 use http::Method;
 use machinery::{
     Str,
-    meta::{FieldSelector, names},
+    meta::{
+        FieldSelector, LabelSelector, names,
+        selector::{Requirement, Term},
+    },
 };
 
 use crate::{
@@ -85,15 +88,16 @@ pub fn resolve(method: &Method, path: &str, query: &Query) -> RequestInfo {
     } else if info.name.is_empty() && info.verb == Verb::Delete {
         info.verb = Verb::DeleteCollection;
     }
-    if info.name.is_empty()
-        && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
-        && let Some(selector) = query.get("fieldSelector")
-    {
-        // Only what began as a GET takes the name for its own, as upstream.
-        if !deprecated_watch && info.verb != Verb::DeleteCollection {
-            info.name = pinned_name(selector).unwrap_or_default();
+    // Paths that begin with `watch` do not say reliably what is selected of.
+    if !deprecated_watch && matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+        if let Some(selector) = query.get("fieldSelector") {
+            // Only what began as a GET takes the name for its own, as upstream.
+            if info.verb != Verb::DeleteCollection {
+                info.name = pinned_name(selector).unwrap_or_default();
+            }
+            info.field_selector = field_terms(selector);
         }
-        info.pinned = pinned(selector);
+        info.label_selector = query.get("labelSelector").map(label_requirements).unwrap_or_default();
     }
     info
 }
@@ -118,10 +122,14 @@ fn pinned_name(selector: &str) -> Option<Str> {
     (!name.is_empty() && names::path_segment_name(name).is_empty()).then(|| name.into())
 }
 
-/// The fields that a field selector pins; none if it cannot be read.
-pub fn pinned(selector: &str) -> Vec<(Str, Str)> {
-    let selector = FieldSelector::parse(selector).unwrap_or_default();
-    selector.terms().iter().filter(|term| term.equal).map(|term| (term.field.clone(), term.value.clone())).collect()
+/// The terms of a field selector; none if it cannot be read: authorizers see less of a selection then, never more.
+pub fn field_terms(selector: &str) -> Vec<Term> {
+    FieldSelector::parse(selector).map(|selector| selector.terms().to_vec()).unwrap_or_default()
+}
+
+/// The requirements of a label selector; none if it cannot be read.
+pub fn label_requirements(selector: &str) -> Vec<Requirement> {
+    LabelSelector::parse(selector).map(|selector| selector.requirements().to_vec()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer, Decision, User},
+    auth::{self, Authorizer, User},
     pipeline::resolve::resource_info,
     request::RequestInfo,
 };
@@ -31,7 +31,7 @@ async fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str)
     for name in [signer, &domain] {
         let info = RequestInfo { name: name.into(), ..resource_info(verb, GROUP, "*", "signers") };
         let decision = authorizer.authorize(&auth::Attributes { user, info: &info }).await;
-        if matches!(decision, Decision::Allow(_)) {
+        if decision.is_allowed() {
             return true;
         }
     }

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer, Decision},
+    auth::{self, Authorizer},
     pipeline::resolve::resource_info,
     request::RequestInfo,
 };
@@ -65,10 +65,11 @@ impl Owners {
     /// # Errors
     /// The reason why not, as upstream shows it: with the authorizer's error, which is none.
     async fn must(&self, a: &Attributes<'_>, info: &RequestInfo) -> Result<(), String> {
-        match self.authorizer.authorize(&auth::Attributes { user: a.user, info }).await {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(format!("{reason}, <nil>")),
+        let decision = self.authorizer.authorize(&auth::Attributes { user: a.user, info }).await;
+        if decision.is_allowed() {
+            return Ok(());
         }
+        Err(format!("{}, {}", decision.reason, decision.error.as_deref().unwrap_or("<nil>")))
     }
 
     async fn may_finalize(&self, a: &Attributes<'_>, owner: &Value) -> Result<(), String> {

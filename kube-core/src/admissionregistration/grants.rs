@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Attributes, Authorizer, Decision, User},
+    auth::{Attributes, Authorizer, User},
     pipeline::resolve::resource_info,
     registry::{Consult, Judged, Registry},
     request::RequestInfo,
@@ -63,7 +63,7 @@ impl ParamGrants {
             name: name.into(),
             ..resource_info(verb, &params.group, &params.version, &params.resource)
         };
-        matches!(self.authorizer.authorize(&Attributes { user, info: &info }).await, Decision::Allow(_))
+        self.authorizer.authorize(&Attributes { user, info: &info }).await.is_allowed()
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod reviews;
 mod rules_review;
+mod selectors;
 mod validation;
 
 use std::sync::Arc;

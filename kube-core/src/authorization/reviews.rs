@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Attributes, Authorizer, Decision, User},
+    auth::{Attributes, Authorizer, Decision, User, Verdict},
     fields,
-    pipeline::{
-        resolve::{pinned, resource_info},
-        respond::Response,
-    },
+    pipeline::{resolve::resource_info, respond::Response},
     request::{Request, RequestInfo},
     resource::Resource,
     server::Endpoint,
@@ -20,7 +17,10 @@ use machinery::{
     object,
 };
 
-use super::validation::{strings, validate};
+use super::{
+    selectors::{Ignored, Selectors},
+    validation::{strings, validate},
+};
 use crate::{review::Review, validation::Errors};
 
 /// The kinds of reviews.
@@ -60,14 +60,9 @@ impl Endpoint for AccessReview {
             Subject::Oneself => (*request.user).clone(),
             Subject::Anybody | Subject::InNamespace => user_of(review),
         };
-        let info = info_of(review);
-        let status = match self.authorizer.authorize(&Attributes { user: &user, info: &info }).await {
-            Decision::Allow(reason) if reason.is_empty() => object! { "allowed" => true },
-            Decision::Allow(reason) => object! { "allowed" => true, "reason" => reason },
-            Decision::NoOpinion(reason) if reason.is_empty() => object! { "allowed" => false },
-            Decision::NoOpinion(reason) => object! { "allowed" => false, "reason" => reason },
-            Decision::Deny(reason) => object! { "allowed" => false, "denied" => true, "reason" => reason },
-        };
+        let (info, ignored) = info_of(review);
+        let decision = self.authorizer.authorize(&Attributes { user: &user, info: &info }).await;
+        let status = status(decision, &ignored);
         review.set(&["status"], status);
         Ok(asked.answer())
     }
@@ -85,34 +80,42 @@ fn user_of(review: &Value) -> User {
     }
 }
 
-/// The fields that the selector of a review pins.
-fn pinned_by(review: &Value) -> Vec<(Str, Str)> {
-    let Some(selector) = review.at(&["spec", "resourceAttributes", "fieldSelector"]) else { return Vec::new() };
-    if let Some(raw) = selector.str_at(&["rawSelector"]) {
-        return pinned(raw);
+/// What came of a review.
+fn status(decision: Decision, ignored: &[Ignored]) -> Value {
+    let mut status = object! { "allowed" => decision.is_allowed() };
+    if decision.verdict == Verdict::Deny {
+        status.set(&["denied"], true);
     }
-    let requirements = selector.get("requirements").and_then(Value::as_array).unwrap_or_default().iter();
-    let pins = |requirement: &Value| {
-        let [value] = requirement.get("values")?.as_array()? else { return None };
-        let is_in = requirement.str_at(&["operator"]) == Some("In");
-        is_in.then_some((Str::from(requirement.str_at(&["key"])?), Str::from(value.as_str()?)))
-    };
-    requirements.filter_map(pins).collect()
+    if !decision.reason.is_empty() {
+        status.set(&["reason"], decision.reason);
+    }
+    let mut errors: Vec<String> = decision.error.iter().map(ToString::to_string).collect();
+    errors.extend(ignored.iter().map(ToString::to_string));
+    if !errors.is_empty() {
+        status.set(&["evaluationError"], errors.join("; "));
+    }
+    status
 }
 
-/// What a review is about.
-fn info_of(review: &Value) -> RequestInfo {
-    let part = |attributes: &str, key: &str| review.str_at(&["spec", attributes, key]).unwrap_or("").to_owned();
-    if review.at(&["spec", "nonResourceAttributes"]).is_some() {
-        let of = |key| part("nonResourceAttributes", key);
-        return RequestInfo { path: of("path").into(), method: of("verb").into(), ..RequestInfo::default() };
+/// What a review is about, and what of its selectors is left out.
+fn info_of(review: &Value) -> (RequestInfo, Vec<Ignored>) {
+    if let Some(asked) = review.at(&["spec", "nonResourceAttributes"]) {
+        let of = |key| Str::from(asked.str_at(&[key]).unwrap_or_default());
+        let info = RequestInfo { path: of("path"), method: of("verb"), ..RequestInfo::default() };
+        return (info, Vec::new());
     }
-    let of = |key| part("resourceAttributes", key);
-    RequestInfo {
+    let nothing = Value::object();
+    let asked = review.at(&["spec", "resourceAttributes"]).unwrap_or(&nothing);
+    let of = |key| asked.str_at(&[key]).unwrap_or_default();
+    let selectors = Selectors::of(asked);
+    let version = Some(of("version")).filter(|version| !version.is_empty()).unwrap_or("*");
+    let info = RequestInfo {
         namespace: of("namespace").into(),
         name: of("name").into(),
         subresource: of("subresource").into(),
-        pinned: pinned_by(review),
-        ..resource_info(&of("verb"), &of("group"), &of("version"), &of("resource"))
-    }
+        field_selector: selectors.fields,
+        label_selector: selectors.labels,
+        ..resource_info(of("verb"), of("group"), version, of("resource"))
+    };
+    (info, selectors.errors)
 }

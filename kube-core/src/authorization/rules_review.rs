@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Authorizer, UserRules},
+    auth::{Authorizer, UserRules, aggregate},
     pipeline::respond::Response,
     request::Request,
     resource::Resource,
@@ -60,8 +60,8 @@ fn status(rules: &UserRules) -> Value {
         .collect();
     let mut status =
         object! { "resourceRules" => resource, "nonResourceRules" => other, "incomplete" => rules.incomplete };
-    if !rules.errors.is_empty() {
-        status.set(&["evaluationError"], rules.errors.join(", "));
+    if let Some(error) = aggregate(&rules.errors) {
+        status.set(&["evaluationError"], error);
     }
     status
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Attributes, Decision},
+    auth::Attributes,
     outbound::{self, ForwardError},
     pipeline::respond::Response,
     request::{Query, Request, RequestInfo},
@@ -87,10 +87,13 @@ async fn may_create(request: &Request) -> Result<(), Status> {
         return Ok(());
     }
     let info = RequestInfo { verb: Verb::Create, ..request.info.clone() };
-    match request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
-            Err(Status::forbidden(&GroupResource::new(info.group.clone(), info.resource.clone()), &info.name, reason))
+    let decision = request.authorizer.authorize(&Attributes { user: &request.user, info: &info }).await;
+    match &decision.error {
+        _ if decision.is_allowed() => Ok(()),
+        Some(error) => Err(Status::internal_error(error)),
+        None => {
+            let resource = GroupResource::new(info.group.clone(), info.resource.clone());
+            Err(Status::forbidden(&resource, &info.name, decision.reason))
         }
     }
 }

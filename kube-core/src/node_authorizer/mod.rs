@@ -184,13 +184,11 @@ fn own_node(node: &str, info: &RequestInfo) -> Result<(), Str> {
 impl Authorizer for NodeAuthorizer {
     async fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
         match node_of(attributes.user) {
-            None => Decision::NoOpinion(Str::default()),
-            Some("") => {
-                Decision::NoOpinion(format!("unknown node for user {:?}", attributes.user.name.as_str()).into())
-            }
+            None => Decision::no_opinion(""),
+            Some("") => Decision::no_opinion(format!("unknown node for user {:?}", attributes.user.name.as_str())),
             Some(node) => match self.decide(node, attributes.info) {
-                Ok(()) => Decision::Allow(Str::default()),
-                Err(why) => Decision::NoOpinion(why),
+                Ok(()) => Decision::allow(""),
+                Err(why) => Decision::no_opinion(why),
             },
         }
     }

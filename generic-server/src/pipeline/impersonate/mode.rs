@@ -9,7 +9,7 @@ use machinery::{
 
 use super::metrics::ImpersonationMetrics;
 use crate::{
-    auth::{Attributes, Authorizer, Decision, User, node_of_name, service_account_of_name},
+    auth::{Attributes, Authorizer, User, node_of_name, service_account_of_name},
     pipeline::{authorize::refusal_of, resolve::resource_info},
     request::RequestInfo,
     resource::Verb,
@@ -201,11 +201,8 @@ impl Attempt<'_> {
             let anonymized = (self.mode == Mode::AssociatedNode).then(|| without_node(self.requestor));
             let user = anonymized.as_ref().unwrap_or(self.requestor);
             let decision = self.authorizer.authorize(&Attributes { user, info }).await;
-            self.metrics.authorized(self.mode, matches!(decision, Decision::Allow(_)), started.elapsed());
-            match decision {
-                Decision::Allow(_) => Ok(()),
-                Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(self.refusal(info, &reason)),
-            }
+            self.metrics.authorized(self.mode, decision.is_allowed(), started.elapsed());
+            if decision.is_allowed() { Ok(()) } else { Err(self.refusal(info, &decision.reason)) }
         })
     }
 

@@ -39,11 +39,8 @@ impl Authorizer for Allow {
         } else {
             text += &info.path;
         }
-        let decision = if self.allowed.contains(&text.as_str()) {
-            Decision::Allow(Str::default())
-        } else {
-            Decision::NoOpinion("because".into())
-        };
+        let decision =
+            if self.allowed.contains(&text.as_str()) { Decision::allow("") } else { Decision::no_opinion("because") };
         self.asked.lock().expect("not poisoned").push(text);
         decision
     }

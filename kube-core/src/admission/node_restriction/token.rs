@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{
     admission::{Attributes, Operation},
-    auth::{self, Authorizer, Decision},
+    auth::{self, Authorizer},
     pipeline::resolve::resource_info,
     registry::Registry,
     request::RequestInfo,
@@ -88,7 +88,7 @@ impl Audiences {
         let info = resource_info(VERB, "", "v1", audience);
         let info = RequestInfo { namespace: a.namespace.into(), name: a.name.into(), ..info };
         let decision = self.authorizer.authorize(&auth::Attributes { user: a.user, info: &info }).await;
-        if matches!(decision, Decision::Allow(_)) {
+        if decision.is_allowed() {
             return Ok(());
         }
         let (audience, user) = (quote(audience), &a.user.name);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer, Decision, User},
+    auth::{self, Authorizer, User},
     pipeline::resolve::resource_info,
     request::RequestInfo,
 };
@@ -91,7 +91,7 @@ impl NoEscalation {
             ..resource_info(verb, GROUP, &a.row.version, resource)
         };
         let decision = self.authorizer.authorize(&auth::Attributes { user: a.user, info: &info }).await;
-        matches!(decision, Decision::Allow(_))
+        decision.is_allowed()
     }
 
     /// What of these rules the user does not hold, in upstream's words; none if it holds them all.

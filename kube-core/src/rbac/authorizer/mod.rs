@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use generic_server::{
-    auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules},
+    auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules, aggregate},
     registry::Registry,
 };
 use machinery::Str;
@@ -79,24 +79,20 @@ impl Rbac {
     }
 
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let Some(policy) = self.policy() else { return Decision::NoOpinion(Str::default()) };
+        let Some(policy) = self.policy() else { return Decision::no_opinion("") };
         let (user, info) = (attributes.user, attributes.info);
         let namespace = if info.is_resource { info.namespace.as_str() } else { "" };
         let mut missing = Vec::new();
         for grant in policy.grants(user, namespace) {
             match policy.rules(grant) {
                 Ok(rules) if rules.iter().any(|rule| rule.allows(info)) => {
-                    return Decision::Allow(grant.reason.clone());
+                    return Decision::allow(grant.reason.clone());
                 }
                 Ok(_) => {}
                 Err(error) => missing.push(error),
             }
         }
-        Decision::NoOpinion(match missing.as_slice() {
-            [] => Str::default(),
-            [one] => format!("RBAC: {one}").into(),
-            many => format!("RBAC: [{}]", many.join(", ")).into(),
-        })
+        Decision::no_opinion(aggregate(&missing).map_or_else(Str::default, |missing| format!("RBAC: {missing}").into()))
     }
 }
 
