@@ -1,6 +1,7 @@
 //! The Kubernetes object model and its rules: values, metadata, schemas, codecs, patches. No I/O, no async.
 
 pub mod codec;
+pub mod config;
 pub mod meta;
 pub mod patch;
 pub mod schema;

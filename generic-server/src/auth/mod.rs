@@ -2,6 +2,8 @@
 
 mod authorizer;
 mod certificate;
+pub mod jwt;
+pub mod reload;
 mod token;
 mod tokens;
 mod user;

@@ -124,6 +124,8 @@ pub struct Object {
     pub embedded: Vec<Embedded>,
     /// The definition of the facts table that this is; none in CRDs' schemas.
     pub definition: Option<TypeId>,
+    /// The Go type of what is in no table (`v1.Issuer`: a struct of a configuration file), for errors.
+    pub go_type: Option<Str>,
     /// `x-kubernetes-unions`, as published.
     pub unions: Option<Value>,
 }

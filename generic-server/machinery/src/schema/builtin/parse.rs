@@ -58,6 +58,7 @@ pub(super) fn schema(id: TypeId, name: &str, json: &str) -> Schema {
             .map(|(n, v)| embedded(n, v))
             .collect(),
         definition: Some(id),
+        go_type: None,
         unions: row.get("unions").cloned(),
     };
     Schema { atomic: flag(&row, "atomic"), ..Schema::of(Shape::Object(Arc::new(object))) }

@@ -69,7 +69,12 @@ impl<'a> Place<'a> {
             }
             place = at.parent;
         }
-        names.push(innermost?.definition.map_or("", builtin::type_name));
+        let innermost = innermost?;
+        let own = innermost.go_type.as_deref().map_or("", last);
+        names.push(match innermost.definition {
+            Some(id) => builtin::type_name(id),
+            None => own,
+        });
         names.reverse();
         Some(names.join("."))
     }
@@ -114,7 +119,7 @@ fn go_type(schema: &Schema) -> String {
         Shape::Any => "interface {}".into(),
         Shape::Object(object) => match object.definition {
             Some(id) => format!("{}.{}", builtin::package(id), builtin::type_name(id)),
-            None => "map[string]interface {}".into(),
+            None => object.go_type.as_deref().unwrap_or("map[string]interface {}").into(),
         },
         Shape::Ref(id) => format!("{}.{}", builtin::package(*id), builtin::type_name(*id)),
         Shape::Map(values) => format!("map[string]{}", go_type(values)),
