@@ -10,7 +10,7 @@ use machinery::codec::json::encode_into;
 use machinery::schema::ListType;
 use machinery::{Str, Value as Json};
 
-use crate::decl::{Decl, DeclKind};
+use crate::decl::{Decl, DeclKind, unescape};
 use crate::library::time;
 use crate::types::Type;
 use crate::value::{Error, Result, Value};
@@ -129,8 +129,16 @@ impl Data {
                 // A field that is null is as good as none.
                 (!member.is_null()).then(|| from_json(member, &field.decl))
             }
-            DeclKind::Map(values) => Some(from_json(self.json.get(name)?, values)),
-            _ => Some(from_json(self.json.get(name)?, &self.decl)),
+            DeclKind::Map(values) => Some(from_json(self.member(name)?, values)),
+            _ => Some(from_json(self.member(name)?, &self.decl)),
+        }
+    }
+
+    /// A member of a map by its key, or by its key as names of fields are written.
+    fn member(&self, name: &str) -> Option<&Json> {
+        match self.decl.escaped_keys.then(|| unescape(name)).flatten() {
+            Some(key) => self.json.get(&key),
+            None => self.json.get(name),
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Decl {
     pub nullable: bool,
     /// Of a list: how its items are told apart.
     pub list_type: ListType,
+    /// Of a map: its keys can also be written as names of fields are, escaped.
+    pub(crate) escaped_keys: bool,
     /// Of an object: more fields, but for those that have the name of an own one.
     base: Option<Arc<Decl>>,
 }
@@ -93,6 +95,7 @@ impl Decl {
             min_size,
             nullable: false,
             list_type: ListType::Atomic,
+            escaped_keys: false,
             base: None,
         }
     }
@@ -153,6 +156,16 @@ impl Decl {
     pub fn map_of(values: Decl) -> Decl {
         let most = (MAX_REQUEST - 2) / (values.min_size + 6);
         Decl::new(DeclKind::Map(Arc::new(values)), MIN_CONTAINER, most)
+    }
+
+    /// The same, whose keys, and those of what it holds, can also be written as names of fields are: `claims.a__dot__b`.
+    #[must_use]
+    pub fn with_escaped_keys(mut self) -> Decl {
+        self.escaped_keys = true;
+        if let DeclKind::Map(values) = &mut self.kind {
+            *values = Arc::new(Arc::unwrap_or_clone(values.clone()).with_escaped_keys());
+        }
+        self
     }
 
     /// An object with these fields.
@@ -392,9 +405,51 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__")))
 }
 
+/// The key that an escaped name stands for; `None` if it is none.
+pub(crate) fn unescape(name: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), name);
+    while let Some(start) = rest.find("__") {
+        let inner = &rest[start + 2..];
+        let length = inner.find('_').unwrap_or(inner.len());
+        if length == 0 || !inner[length..].starts_with("__") {
+            out.push_str(&rest[..=start]);
+            rest = &rest[start + 1..];
+            continue;
+        }
+        let word = &inner[..length];
+        out.push_str(&rest[..start]);
+        out.push_str(match word {
+            "underscores" => "__",
+            "dot" => ".",
+            "dash" => "-",
+            "slash" => "/",
+            // A reserved word is escaped as a whole.
+            word if is_reserved(word) && name.len() == length + 4 => word,
+            _ => return None,
+        });
+        rest = &inner[length + 2..];
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_names_are_read_back() {
+        let check = |name: &str, expect: Option<&str>| assert_eq!(unescape(name).as_deref(), expect, "{name}");
+        for name in ["a.b", "a-b/c", "a__b", "namespace", "plain", "_a"] {
+            check(&escape(name).expect("a name"), Some(name));
+        }
+        check("a__dot__b__dot__c", Some("a.b.c"));
+        check("__namespace__", Some("namespace"));
+        check("a__namespace__", None);
+        check("a__other__b", None);
+        check("a___b", Some("a___b"));
+        check("a__b", Some("a__b"));
+    }
 
     #[test]
     fn fields_that_come_one_by_one_are_found_and_hide_earlier_ones() {
