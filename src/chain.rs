@@ -8,15 +8,14 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
+use auth::{Authorizer, SystemMasters};
 use generic_server::{
     admission::{self, AlwaysAdmit, AlwaysDeny, NamespaceLifecycle},
-    auth::{self, Authorizer, SystemMasters},
     flow_control::{Dumps, FlowControl},
     health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TasksReady},
     index::{Index, NothingHere, Version},
     metrics::{Metrics, MetricsEndpoint, StorageMetrics},
     openapi::{OpenApi, Published},
-    outbound,
     pages::{Flagz, Profiles, Snapshots, Statusz, Verbosity},
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Registry, Settings},

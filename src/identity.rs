@@ -3,10 +3,8 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use generic_server::{
-    auth::{self, TokenAuthenticators},
-    pipeline::Authentication,
-};
+use auth::TokenAuthenticators;
+use generic_server::pipeline::Authentication;
 use kube_core::{
     authentication::Trust,
     service_accounts::{Keys, Settings},

@@ -4,18 +4,21 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arc_swap::ArcSwap;
+use auth::User;
 use generic_server::{
-    auth::User,
     discovery::{Documents, groups_of},
     openapi::OpenApi,
-    pipeline::resolve::resolve,
-    request::{Query, Request, RequestInfo},
-    resource::{Resource, Verb, Verbs},
+    request::Request,
+    resource::Resource,
     server::{Endpoint, Entry, ResourceTable},
 };
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
-use machinery::{Value, codec::json};
+use machinery::{
+    Value,
+    codec::json,
+    request::{Query, RequestInfo, Verb, Verbs, resolve},
+};
 
 /// (group version, resource or resource/subresource, verb)
 type Facts = BTreeSet<(String, String, &'static str)>;
@@ -99,7 +102,7 @@ fn fact_of(
 ) -> Option<(String, String, &'static str)> {
     let path = template.replace("{namespace}", NAMESPACE).replace("{name}", NAME).replace("{path}", "x");
     let query = Query::parse(if action.starts_with("watch") { "watch=1" } else { "" });
-    let info = resolve(&method.to_uppercase().parse::<Method>().expect("a method"), &path, &query);
+    let info = resolve(&method.to_uppercase(), &path, &query);
     let row = &table.get(&info.group, &info.version, &info.resource).unwrap_or_else(|| panic!("no row for {path}")).row;
     let named = template.ends_with("}") && !template.ends_with("{namespace}");
     assert_eq!(info.namespace == NAMESPACE, row.namespaced && template.contains("{namespace}"), "{path}");
@@ -124,9 +127,9 @@ fn request(path: &str) -> Request {
         uri: path.parse().expect("a path"),
         headers: HeaderMap::new(),
         query: Query::parse(""),
-        info: resolve(&Method::GET, path, &Query::parse("")),
+        info: resolve("GET", path, &Query::parse("")),
         user: Arc::new(User::anonymous()),
-        authorizer: Arc::new(generic_server::auth::Mode::AlwaysAllow),
+        authorizer: Arc::new(auth::Mode::AlwaysAllow),
         audit_id: "".into(),
         deadline: None,
         body: None,

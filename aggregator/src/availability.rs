@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use generic_server::{outbound::Unavailable, registry::Registry, tasks::Task};
+use generic_server::{registry::Registry, tasks::Task};
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp},
     object,
 };
+use outbound::Unavailable;
 
 use crate::{
     backends::{Backend, Backends},

@@ -10,14 +10,9 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use generic_server::{
-    discovery::Resources,
-    outbound::{self, HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable},
-    registry::Registry,
-    server::Endpoint,
-    tasks::Task,
-};
+use generic_server::{discovery::Resources, registry::Registry, server::Endpoint, tasks::Task};
 use machinery::{Str, Value};
+use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};
 
 use crate::local::AUTOMANAGED;

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use generic_server::{
     discovery::{Discovery, DiscoveryPaths},
-    outbound::{Identity, Resolver},
     registry::{Backing, Endpoints, Registry, install},
     request::Request,
     server::{Builder, Claims, Endpoint, GenericServer, ResourceTable, VersionEndpoints},
     tasks::Task,
 };
 use machinery::Str;
+use outbound::{Identity, Resolver};
 
 use backends::Backends;
 

@@ -1,10 +1,10 @@
 //! Handing requests to a remote server: who asks goes along in headers, bodies stream both ways, upgrades pass through.
 
 use async_trait::async_trait;
+use auth::User;
 use generic_server::{
-    auth::User,
-    outbound::{self, ForwardError},
     pipeline::respond::{Response, text},
+    proxy::ForwardError,
     request::Request,
     server::Endpoint,
 };
@@ -27,14 +27,14 @@ impl Endpoint for Backend {
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let uri: Uri = format!("https://{host}:{port}{path}").parse().map_err(Status::internal_error)?;
-        let mut headers = outbound::headers_of(&request);
+        let mut headers = generic_server::proxy::headers_of(&request);
         if let Err(why) = identify(&mut headers, &request.user) {
             return Ok(unreachable(&why));
         }
         if let Ok(id) = HeaderValue::from_str(&request.audit_id) {
             headers.insert("audit-id", id);
         }
-        match outbound::forward(client, &mut request, uri, headers).await {
+        match generic_server::proxy::forward(client, &mut request, uri, headers).await {
             Ok(response) => Ok(response),
             Err(ForwardError::Unreachable(why)) => Ok(unreachable(&why)),
             Err(ForwardError::Protocol(why)) => Ok(text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))),

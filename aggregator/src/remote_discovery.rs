@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use generic_server::{
-    Body,
-    discovery::{Freshness, Group, RemoteGroups, Resources, Version},
-    outbound::root_cause,
-};
+use generic_server::discovery::{Freshness, Group, RemoteGroups, Resources, Version};
 use http::{Response, header};
 use http_body_util::{BodyExt, Limited};
 use machinery::{Value, codec::json};
+use outbound::{full, root_cause};
 
 use crate::backends::{Backend, Backends};
 
@@ -33,7 +30,7 @@ pub(crate) async fn get(
         .header(header::ACCEPT, accept)
         .header("x-remote-user", "system:kube-aggregator")
         .header("x-remote-group", "system:masters")
-        .body(Body::empty())
+        .body(full(""))
         .map_err(|e| e.to_string())?;
     match tokio::time::timeout(patience, client.request(request)).await {
         Ok(Ok(response)) => Ok(response),

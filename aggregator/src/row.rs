@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use generic_server::{
     printer,
-    resource::{Resource, Subresource, SubresourceKind, UnknownField, Verbs},
+    resource::{Resource, Subresource, SubresourceKind, UnknownField},
 };
 use machinery::{
     Str,
+    request::Verbs,
     schema::{Schema, Shape, builtin},
 };
 

@@ -4,11 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use generic_server::{
-    outbound::Services,
     registry::{Backing, Registry},
     server::{Builder, Claims, Entry, GenericServer, ResourceTable},
     tasks::Task,
 };
+use outbound::Services;
 
 use crate::{
     controller::{self, Acceptances, Controller, Settle},

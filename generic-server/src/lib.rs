@@ -1,7 +1,6 @@
 //! What the three servers share: serving, pipeline, handlers, registry, admission, authentication, discovery, OpenAPI, tasks.
 
 pub mod admission;
-pub mod auth;
 mod body;
 pub mod discovery;
 pub mod features;
@@ -14,16 +13,15 @@ pub mod metrics;
 pub mod negotiate;
 pub mod offload;
 pub mod openapi;
-pub mod outbound;
 pub mod pages;
 pub mod pipeline;
 pub mod printer;
+pub mod proxy;
 pub mod registry;
 pub mod request;
 pub mod resource;
 pub mod serve;
 pub mod server;
 pub mod tasks;
-pub mod x509;
 
 pub use body::{Body, BodyError, Piece, PieceWriter};

@@ -14,9 +14,9 @@ pub use storage::StorageMetrics;
 use crate::{
     pipeline::respond::{self, Response},
     request::Request,
-    resource::Verb,
     server::Endpoint,
 };
+use machinery::request::Verb;
 
 /// The server's metrics.
 pub struct Metrics {

@@ -19,9 +19,10 @@ use crate::{
     openapi::RowParts,
     pipeline::respond::{self, Response, page_not_found},
     registry::Registry,
-    request::{Request, Route},
+    request::Request,
     resource::Resource,
 };
+use machinery::request::Route;
 
 /// Serves requests that its owner has claimed for it: a path, a virtual resource, a subresource with rules of its own.
 #[async_trait]

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use generic_server::{
-    Body, outbound,
+    Body,
     serve::{
         BindOptions, CertificateFiles, ConnectionOptions, Lifecycle, Listener, Peer, ShutdownOptions, SniCertificate,
         Tls, TlsOptions, serve,
@@ -230,7 +230,7 @@ async fn certificates_of_version_1_are_shown_by_both_sides() {
     let options = TlsOptions { default: files, ..authority.options() };
     let server = start(options.clone(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
     let client = outbound::plain_client().expect("a client");
-    let request = Request::get(format!("https://{}/", server.address)).body(Body::empty()).expect("a request");
+    let request = Request::get(format!("https://{}/", server.address)).body(outbound::full("")).expect("a request");
     assert_eq!(client.request(request).await.expect("a response").status(), StatusCode::OK);
     let other = CertificateFiles { key: data.join("v1.key"), ..options.default.clone() };
     let why = Tls::load(TlsOptions { default: other, ..options }).expect_err("the key is another one's").to_string();
@@ -252,7 +252,7 @@ async fn a_self_signed_authority_that_shows_itself_is_its_own_bundle() {
     let get = async |bundle: &str, name: &str| {
         let trust = outbound::Trust::Bundle(bundle.as_bytes());
         let client = outbound::client(trust, Some(name.to_owned()), None).expect("a client");
-        let request = Request::get(format!("https://{}/", server.address)).body(Body::empty()).expect("a request");
+        let request = Request::get(format!("https://{}/", server.address)).body(outbound::full("")).expect("a request");
         client.request(request).await.map(|response| response.status().as_u16()).map_err(|e| outbound::root_cause(&e))
     };
     assert_eq!(get(&certificate.pem(), "localhost").await, Ok(200));

@@ -2,11 +2,9 @@
 
 use std::hint::black_box;
 
+use auth::User;
 use criterion::{Criterion, criterion_group, criterion_main};
-use generic_server::{
-    admission::{Attributes, Operation, OperationOptions, Reinvocation},
-    auth::User,
-};
+use generic_server::admission::{Attributes, Operation, OperationOptions, Reinvocation};
 use machinery::{Value, array, object};
 
 #[path = "../tests/policed/mod.rs"]

@@ -2,11 +2,9 @@
 
 use std::hint::black_box;
 
+use auth::User;
 use criterion::{Criterion, criterion_group, criterion_main};
-use generic_server::{
-    auth::User,
-    resource::{Resource, WriteContext},
-};
+use generic_server::resource::{Resource, WriteContext};
 use machinery::{Value, array, codec::json, object, schema::apply_defaults};
 
 fn row() -> Resource {

@@ -11,7 +11,7 @@ use generic_server::{
     pipeline::respond::{self, Response},
     registry::{Registry, Write},
     request::Request,
-    resource::{Resource, Verb},
+    resource::Resource,
 };
 use http::StatusCode;
 use machinery::{
@@ -20,6 +20,7 @@ use machinery::{
         field_error::{FieldError, aggregate},
         status::Status,
     },
+    request::Verb,
 };
 
 /// A request with such a document, read.

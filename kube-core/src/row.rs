@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use generic_server::{
     printer::{self, Table},
-    resource::{
-        Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs,
-    },
+    resource::{Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
 };
 use machinery::{
     Str,
+    request::{Verb, Verbs},
     schema::{LazySchema, Schema, Shape, builtin},
 };
 

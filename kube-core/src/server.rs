@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
+use auth::{Authorizer, TokenAuthenticator, TokenAuthenticators};
 use generic_server::{
-    auth::{Authorizer, TokenAuthenticator, TokenAuthenticators},
     flow_control::FlowControl,
     registry::{Backing, Endpoints, Registry, install},
     server::{Builder, Claims, GenericServer, ResourceTable},

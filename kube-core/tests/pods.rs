@@ -1,9 +1,7 @@
 //! The rules of pods, by what a client is told: a fragment of a spec, and the findings about it.
 
-use generic_server::{
-    auth::User,
-    resource::{Resource, WriteContext},
-};
+use auth::User;
+use generic_server::resource::{Resource, WriteContext};
 use machinery::{Value, array, codec::json, object, schema::apply_defaults};
 
 fn row() -> Resource {

@@ -2,10 +2,8 @@
 
 mod policed;
 
-use generic_server::{
-    admission::{Attributes, Operation, OperationOptions, Reinvocation},
-    auth::User,
-};
+use auth::User;
+use generic_server::admission::{Attributes, Operation, OperationOptions, Reinvocation};
 use machinery::{Value, codec::json, object};
 
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -5,9 +5,9 @@ mod late;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use auth::User;
 use generic_server::{
     admission::{Admission, Chain, NamespaceLifecycle},
-    auth::User,
     handlers::options::{DeleteOptions, WriteOptions},
     registry::{Backing, Deleted, Registry, Replace, Settings, Write, Written},
 };

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use auth::Authorizer;
 use generic_server::{
     admission::Attributes,
-    auth::Authorizer,
     handlers::scale,
     registry::Registry,
     resource::{Resource, SubresourceKind},

@@ -28,8 +28,10 @@ mod write;
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::{admission::Admission, auth::Authorizer, outbound::Services, registry::Registry};
+use auth::Authorizer;
+use generic_server::{admission::Admission, registry::Registry};
 use machinery::Str;
+use outbound::Services;
 
 pub use compile::{Compiler, Fault, Wanted};
 pub use tables::Tables;

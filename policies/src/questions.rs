@@ -5,14 +5,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use auth::{Attributes, Authorizer, User, Verdict};
 use cel::{Authorize, Question};
 use futures_util::FutureExt;
-use generic_server::{
-    auth::{Attributes, Authorizer, User, Verdict},
-    pipeline::resolve::{field_terms, label_requirements, resource_info},
-    request::RequestInfo,
-};
 use machinery::Str;
+use machinery::request::{RequestInfo, field_terms, label_requirements, resource_info};
 
 /// More often than this an evaluation is not repeated for answers.
 const MAX_ROUNDS: usize = 64;
@@ -120,7 +117,7 @@ mod tests {
 
     use async_trait::async_trait;
 
-    use generic_server::auth::Decision;
+    use auth::Decision;
 
     use super::*;
 

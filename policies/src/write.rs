@@ -4,10 +4,10 @@ use std::cell::OnceCell;
 #[cfg(test)]
 use std::sync::LazyLock;
 
+use auth::User;
 use cel::Question;
 use generic_server::{
     admission::{Attributes, Operation},
-    auth::User,
     resource::Resource,
 };
 use machinery::{

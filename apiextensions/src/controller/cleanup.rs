@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use auth::User;
 use futures_util::{StreamExt, stream};
 use generic_server::{
-    auth::User,
     handlers::options::{DeleteOptions, WriteOptions},
     registry::{Registry, Write},
 };

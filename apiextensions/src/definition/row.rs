@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use generic_server::resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField, Verbs};
+use generic_server::resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField};
 use machinery::{
     Str, Value,
+    request::Verbs,
     schema::{Schema, Shape, builtin},
 };
 

@@ -1,7 +1,6 @@
 //! What a conversion webhook has answered, and how much of it is believed: labels, annotations and everything outside the
 //! metadata may be other than before; the object must still be the same one.
 
-use generic_server::outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
 use machinery::{
     Map, Value,
     codec::json,
@@ -11,6 +10,7 @@ use machinery::{
     },
     value::Path,
 };
+use outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
 
 use super::strategy::go_type;
 

@@ -13,11 +13,11 @@ mod webhook;
 use std::sync::Arc;
 
 use generic_server::{
-    outbound::Services,
     registry::{Backing, Registry},
     server::Entry,
 };
 use machinery::{Str, Value};
+use outbound::Services;
 
 pub(crate) use columns::{CREATED_DESCRIPTION, NAME_DESCRIPTION};
 pub use metrics::ConversionMetrics;

@@ -9,10 +9,13 @@ use std::{
 use generic_server::{
     discovery::compare_versions,
     registry::Registry,
-    resource::{Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField, Verb, Verbs},
+    resource::{Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
     server::Entry,
 };
-use machinery::{Str, Value};
+use machinery::{
+    Str, Value,
+    request::{Verb, Verbs},
+};
 
 use super::{columns::Columns, conversion::Rename, strategy::CustomStrategy, webhook::Webhook};
 use crate::definition::{Definition, Names, Version, storage_hash};

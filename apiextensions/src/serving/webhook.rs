@@ -9,11 +9,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use generic_server::{
-    outbound::{self, Call, Services},
-    resource::RemoteConversion,
-};
+use generic_server::resource::RemoteConversion;
 use machinery::{Str, Value, codec::json, meta::status::Status, object, schema};
+use outbound::{Call, Services};
 use tokio::sync::Semaphore;
 
 use super::{

@@ -4,6 +4,7 @@ pub mod codec;
 pub mod config;
 pub mod meta;
 pub mod patch;
+pub mod request;
 pub mod schema;
 pub mod value;
 

@@ -18,10 +18,10 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use reinvocation::Reinvocation;
 
 use crate::{
-    auth::User,
     handlers::options::{DeleteOptions, WriteOptions},
     resource::Resource,
 };
+use auth::User;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

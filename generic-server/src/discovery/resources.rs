@@ -1,8 +1,11 @@
 //! The resources of one group version, as the two kinds of discovery documents list them.
 
-use machinery::{Map, Str, Value, object};
+use machinery::{
+    Map, Str, Value, object,
+    request::{Verb, Verbs},
+};
 
-use crate::resource::{Resource, Subresource, Verb, Verbs};
+use crate::resource::{Resource, Subresource};
 
 /// The order in which custom resources list their verbs.
 const CUSTOM: [Verb; 8] =

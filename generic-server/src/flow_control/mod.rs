@@ -14,13 +14,10 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use machinery::{Str, Value};
 
-use crate::{
-    auth::User,
-    request::{Request, RequestInfo},
-    resource::Verb,
-    server::ResourceTable,
-};
+use crate::{request::Request, server::ResourceTable};
+use auth::User;
 pub use dumps::Dumps;
+use machinery::request::{RequestInfo, Verb};
 use rule::Rule;
 
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -200,10 +197,9 @@ impl FlowControl {
 #[cfg(test)]
 mod tests {
     use ::flowcontrol::{LimitResponse, Metrics};
-    use machinery::{array, object};
+    use machinery::{array, object, request::resource_info};
 
     use super::*;
-    use crate::pipeline::resolve::resource_info;
 
     fn schema(name: &str, precedence: i64, subject: Value, more: Value) -> (Value, String) {
         let mut rule = more;

@@ -1,8 +1,8 @@
 //! The rules of one flow schema.
 
-use machinery::{Str, Value};
+use machinery::{Str, Value, request::RequestInfo};
 
-use crate::{auth::User, request::RequestInfo};
+use auth::User;
 
 /// Who, and which requests of theirs.
 #[derive(Debug)]

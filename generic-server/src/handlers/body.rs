@@ -6,7 +6,13 @@ use hyper::body::Body as _;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
-    meta::{GroupVersion, field_error::FieldError, go_text, gvk::GroupKind, status::Status},
+    meta::{
+        GroupVersion,
+        field_error::FieldError,
+        go_text::{self, json_type_name, no_type_in},
+        gvk::GroupKind,
+        status::Status,
+    },
     schema::{
         self,
         builtin::{self, Scheme},
@@ -489,15 +495,6 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     start.iter().map(|b| format!("{b:02x}")).collect::<String>() + more
 }
 
-/// What Go says of a document that is no object, where it looks for its type.
-pub(crate) fn no_type_in(document: &Value) -> String {
-    format!(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
-         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        go_type_name(document)
-    )
-}
-
 /// A document's `kind` or `apiVersion`; empty if it has none.
 pub(super) fn type_text(document: &Value, key: &str) -> Result<String, String> {
     match document.get(key) {
@@ -505,18 +502,7 @@ pub(super) fn type_text(document: &Value, key: &str) -> Result<String, String> {
         Some(Value::String(text)) => Ok(text.to_string()),
         Some(other) => Err(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            go_type_name(other)
+            json_type_name(other)
         )),
-    }
-}
-
-fn go_type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }

@@ -4,13 +4,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use http::StatusCode;
-use machinery::{Value, meta::status::Status};
+use machinery::{Value, meta::status::Status, request::Verb};
 
 use super::{list_options::ListOptions, transform::View};
 use crate::{
     pipeline::respond::Response,
     request::Request,
-    resource::{Resource, Verb},
+    resource::Resource,
     server::{Endpoint, Entry},
 };
 

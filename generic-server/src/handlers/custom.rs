@@ -1,12 +1,14 @@
 //! The routes of custom resources. Upstream decides on them request by request, and refuses otherwise than the routes of
 //! built-in resources do.
 
-use machinery::meta::{gvk::GroupResource, names, status::Status};
+use machinery::{
+    meta::{gvk::GroupResource, names, status::Status},
+    request::{Verb, Verbs},
+};
 
 use crate::{
     pipeline::respond::{Response, page_not_found},
     request::Request,
-    resource::{Verb, Verbs},
     server::Entry,
 };
 

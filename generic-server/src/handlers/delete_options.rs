@@ -5,7 +5,7 @@ use bytes::Bytes;
 use machinery::{
     Value,
     codec::{json, protobuf, yaml},
-    meta::{GroupVersion, status::Status},
+    meta::{GroupVersion, go_text::no_type_in, status::Status},
     schema::{self, builtin},
 };
 
@@ -49,7 +49,7 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
         }
     };
     if !matches!(value, Value::Object(_) | Value::Null) {
-        return Err(body::no_type_in(&value));
+        return Err(no_type_in(&value));
     }
     let api_version = body::type_text(&value, "apiVersion")?;
     let kind = body::type_text(&value, "kind")?;

@@ -31,7 +31,6 @@ use machinery::{
 use storage::cache::CacheError;
 
 pub(crate) use body::conform_applied;
-pub(crate) use body::no_type_in;
 pub(crate) use body::repeated_keys;
 pub use body::{conform, read_body, read_object};
 pub(crate) use create::check_name;
@@ -41,10 +40,11 @@ use crate::{
     offload,
     pipeline::respond::{self, Response},
     registry::{Registry, Written},
-    request::{Request, Route},
-    resource::{SubresourceKind, Verb},
+    request::Request,
+    resource::SubresourceKind,
     server::Entry,
 };
+use machinery::request::{Route, Verb};
 
 /// A request for a stored resource, with what every handler needs of it.
 pub struct Target {

@@ -7,6 +7,7 @@ use machinery::{
     codec::json,
     meta::{
         field_error::FieldError,
+        go_text::no_type_in,
         gvk::{GroupKind, GroupResource, GroupVersion},
         status::{Details, Status},
     },
@@ -127,7 +128,7 @@ impl Document {
         .map_err(|e| refuse(&e))?;
         match patched {
             Value::Object(_) => Ok(patched),
-            other => Err(self.invalid(&other, body::no_type_in(&other))),
+            other => Err(self.invalid(&other, no_type_in(&other))),
         }
     }
 

@@ -7,13 +7,9 @@ use machinery::{
     meta::{gvk::GroupResource, status::Status},
 };
 
-use crate::{
-    auth::{Attributes, Authorizer, User},
-    pipeline::authorize_info,
-    registry::Change,
-    request::{Request, RequestInfo},
-    resource::Verb,
-};
+use crate::{pipeline::authorize_info, registry::Change, request::Request};
+use auth::{Attributes, Authorizer, User};
+use machinery::request::{RequestInfo, Verb};
 
 /// A change by somebody who may make objects only if the authoriser says so.
 pub(super) struct Permitted<'a> {

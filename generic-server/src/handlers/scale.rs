@@ -5,6 +5,7 @@ use machinery::{
     Str, Value,
     meta::{field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
     object,
+    request::Verb,
     schema::{Schema, Shape, builtin},
 };
 use storage::cache::ReadAt;
@@ -23,7 +24,7 @@ use crate::{
     fields,
     pipeline::respond::Response,
     registry::{Change, Write},
-    resource::{Resource, SubresourceKind, Verb},
+    resource::{Resource, SubresourceKind},
 };
 
 /// The kind of the document.

@@ -1,9 +1,9 @@
 //! Paths and operations of rows.
 
-use machinery::{Map, Str, Value, object};
+use machinery::{Map, Str, Value, object, request::Verb};
 
 use super::{parameters, schemas::Schemas};
-use crate::resource::{Resource, Subresource, Verb};
+use crate::resource::{Resource, Subresource};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";

@@ -10,17 +10,18 @@ use machinery::{
     Str, Value, array,
     codec::json,
     object,
+    request::{Query, Verbs, resolve},
     schema::{Schema, Shape},
 };
 
 use super::{OpenApi, paths::group_id};
 use crate::{
-    auth::{Mode, User},
-    pipeline::{resolve::resolve, respond::Response},
-    request::{Query, Request},
-    resource::{Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField, Verbs},
+    pipeline::respond::Response,
+    request::Request,
+    resource::{Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
     server::{Endpoint as _, Entry, ResourceTable},
 };
+use auth::{Mode, User};
 
 struct NoRules;
 
@@ -112,7 +113,7 @@ impl Server {
         }
         let request = Request {
             method: Method::GET,
-            info: resolve(&Method::GET, uri.path(), &query),
+            info: resolve("GET", uri.path(), &query),
             uri,
             headers: map,
             query,

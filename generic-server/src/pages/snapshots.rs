@@ -16,7 +16,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
-use machinery::{codec::json, meta::Status, object};
+use machinery::{codec::json, meta::Status, object, request::resource_info};
 use storage::{
     Error,
     embedded::{Embedded, restore_into},
@@ -32,7 +32,6 @@ use crate::{
     body::{Body, BodyError},
     pipeline::{
         authorize_info,
-        resolve::resource_info,
         respond::{self, Response},
     },
     request::Request,

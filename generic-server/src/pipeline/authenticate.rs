@@ -7,10 +7,10 @@ use http::header::AUTHORIZATION;
 use machinery::{Str, meta::status::Status};
 
 use crate::{
-    auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User, websocket},
     request::Request,
     serve::{Peer, PeerInfo},
 };
+use auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User, websocket};
 
 /// How requests are authenticated.
 pub struct Authentication {

@@ -11,10 +11,9 @@ use super::{
     deadline,
     respond::{self, Response},
 };
-use crate::{
-    auth::{Attributes, Authorizer, Decision, User},
-    request::{Request, RequestInfo},
-};
+use crate::request::Request;
+use auth::{Attributes, Authorizer, Decision, User};
+use machinery::request::RequestInfo;
 
 /// Asks the authorizer about the request, as long as the request may take.
 ///
@@ -88,7 +87,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::resolve::resource_info;
+    use machinery::request::resource_info;
 
     #[test]
     fn a_refusal_shows_what_was_sent_harmlessly() {

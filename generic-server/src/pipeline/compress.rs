@@ -4,7 +4,8 @@ use http::{HeaderValue, header};
 use http_body::Body as _;
 
 use super::respond::Response;
-use crate::{body::Body, request::Request, resource::Verb};
+use crate::{body::Body, request::Request};
+use machinery::request::Verb;
 
 /// Smaller answers are sent as they are: compressing them costs more than it saves (upstream: the same).
 const THRESHOLD: u64 = 128 * 1024;

@@ -11,12 +11,12 @@ use tokio::sync::Semaphore;
 
 use super::respond::{self, Response};
 use crate::{
-    auth::User,
     flow_control::{Flow, FlowControl, is_mutating},
     request::Request,
-    resource::Verb,
     server::ResourceTable,
 };
+use auth::User;
+use machinery::request::Verb;
 
 /// Nobody waits longer for a turn.
 const MAX_WAIT: Duration = Duration::from_secs(60);

@@ -5,10 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use machinery::meta::{duration::GoDuration, status::Status};
+use machinery::{
+    meta::{duration::GoDuration, status::Status},
+    request::Verb,
+};
 
 use super::respond::Response;
-use crate::{request::Request, resource::Verb};
+use crate::request::Request;
 
 /// Subresources whose requests last as long as they last.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];

@@ -10,7 +10,6 @@ mod cors;
 mod deadline;
 mod impersonate;
 mod panic;
-pub mod resolve;
 pub mod respond;
 
 use std::{
@@ -31,13 +30,14 @@ pub use cors::Cors;
 pub use impersonate::Impersonation;
 
 use crate::{
-    auth::{Authorizer, Decision, User},
     body::Body,
     metrics::Metrics,
-    request::{Query, Request, RequestBody, Rest, header_text, mend_headers, strict_percent_decode, waits_to_send},
+    request::{Request, RequestBody, Rest, mend_headers, waits_to_send},
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
 };
+use auth::{Authorizer, Decision, User, header_text};
+use machinery::request::{Query, strict_percent_decode};
 use respond::Response;
 
 /// The way into the chain.
@@ -79,7 +79,7 @@ impl Pipeline {
         };
         let path = String::from_utf8_lossy(&path);
         let query = Query::parse(parts.uri.query().unwrap_or(""));
-        let info = resolve::resolve(&parts.method, &path, &query);
+        let info = machinery::request::resolve(parts.method.as_str(), &path, &query);
         let audit_id = audit_id(&parts.headers);
         let (body, rest) = RequestBody::new(body);
         let rest = rest.filter(|_| !waits_to_send(&parts.headers));

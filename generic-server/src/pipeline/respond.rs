@@ -8,13 +8,13 @@ use machinery::{
     Value,
     codec::{json, protobuf, yaml},
     meta::status::{Details, Status},
+    request::Verb,
 };
 
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer, negotiate},
     request::Request,
-    resource::Verb,
 };
 
 /// A response of this server.

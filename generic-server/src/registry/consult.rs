@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use machinery::{Value, meta::field_error::FieldError};
+use machinery::{Value, meta::field_error::FieldError, request::Verb};
 
 use super::{Registry, Write};
-use crate::{auth::User, resource::Verb};
+use auth::User;
 
 /// A write that is about to be judged.
 #[derive(Clone, Copy, Debug)]

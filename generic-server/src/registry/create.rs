@@ -4,6 +4,7 @@ use machinery::{
     Value,
     codec::scan,
     meta::{Meta, names, status::Status, validation},
+    request::Verb,
     schema,
     value::Path,
 };
@@ -13,7 +14,7 @@ use storage::{
 };
 
 use super::{Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, metadata, reserve::Held};
-use crate::{admission::Operation, fields, resource::Verb};
+use crate::{admission::Operation, fields};
 
 /// How often a generated name is tried anew when it is taken.
 const NAME_TRIES: usize = 8;

@@ -42,10 +42,10 @@ pub use versions::VersionForm;
 
 use crate::{
     admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
-    auth::User,
     handlers::options::WriteOptions,
     resource::{Resource, WriteContext},
 };
+use auth::User;
 
 /// One stored resource. All versions of a resource share one registry; it speaks the storage version.
 pub struct Registry {

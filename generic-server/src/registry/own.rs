@@ -8,13 +8,13 @@ use machinery::{Str, Value, codec::json, meta::status::Status};
 
 use super::{Change, Deleted, Registry, Write, Written, metadata};
 use crate::{
-    auth::User,
     fields::{self, Apply},
     handlers::{
         self,
         options::{DeleteOptions, WriteOptions},
     },
 };
+use auth::User;
 
 /// The manager of fields that the server sets where nothing else is said.
 const MANAGER: &str = "kube-apiserver";

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use machinery::{
     Value,
     meta::{Meta, field_error::FieldError, gvk::GroupKind, status::Status, validation},
+    request::Verb,
     schema,
     value::Path,
 };
@@ -16,11 +17,7 @@ use super::{
     is_too_large, metadata,
     reserve::Held,
 };
-use crate::{
-    admission::Operation,
-    fields,
-    resource::{SecondLook, Verb},
-};
+use crate::{admission::Operation, fields, resource::SecondLook};
 
 /// Makes the new state of an object from its current one. Called again for each newer state.
 #[async_trait]

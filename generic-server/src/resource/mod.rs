@@ -6,11 +6,9 @@ mod conversion;
 mod enablement;
 mod row;
 mod strategy;
-mod verbs;
 
 pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
 pub use enablement::Enablement;
 pub use row::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{SecondLook, Strategy, WriteContext};
-pub use verbs::{Verb, Verbs};

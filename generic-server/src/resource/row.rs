@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use machinery::{Str, Value, schema::LazySchema};
+use machinery::{Str, Value, request::Verbs, schema::LazySchema};
 
-use super::{Converter, Printer, Strategy, Verbs};
+use super::{Converter, Printer, Strategy};
 
 /// One resource in one version, and all that is to be known of it.
 #[derive(Clone)]

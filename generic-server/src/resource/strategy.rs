@@ -6,7 +6,7 @@ use machinery::{
     patch::apply::ResetFields,
 };
 
-use crate::auth::User;
+use auth::User;
 
 /// What a rule may know about the write it judges.
 #[derive(Clone, Copy, Debug)]

@@ -24,7 +24,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use tokio_util::sync::CancellationToken;
 
-use crate::x509::{self, Certificate};
+use x509::Certificate;
 
 /// How often the files are looked at. A replaced certificate is shown to new connections within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(20);

@@ -9,13 +9,13 @@ use std::{
 
 use generic_server::{
     admission,
-    outbound::Services,
     registry::{Backing, Settings},
 };
 use linear::{
     cases::{self, Case},
     steps,
 };
+use outbound::Services;
 use storage::Memory;
 
 /// How many processes work.

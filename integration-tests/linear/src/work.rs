@@ -1,8 +1,8 @@
 //! What a write does with a document, without its waiting: decoding, defaulting, conversion, rules of creations and of
 //! updates, warnings, fields' managers, patches, and the answer in all encodings.
 
+use auth::User;
 use generic_server::{
-    auth::User,
     handlers::conform,
     pipeline::respond,
     resource::{Converter, Resource, WriteContext},

@@ -4,13 +4,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use auth::{Authorizer, User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use generic_server::{
-    admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer, User},
-    pipeline::resolve::resource_info,
-    request::RequestInfo,
-};
+use generic_server::admission::{Admission, Attributes, Operation};
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{Value, meta::status::Status};
 
 use crate::{certificates::parse_request, rbac::same_but_for_owners};

@@ -35,9 +35,9 @@ use std::{
     sync::Arc,
 };
 
+use auth::Authorizer;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    auth::Authorizer,
     features::Features,
     registry::Registry,
 };

@@ -4,12 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
-use generic_server::{
-    admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer},
-    pipeline::resolve::resource_info,
-    request::RequestInfo,
-};
+use auth::Authorizer;
+use generic_server::admission::{Admission, Attributes, Operation};
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Str, Value,
     meta::{go_text::quote, status::Status},

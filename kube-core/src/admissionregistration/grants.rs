@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use auth::{Attributes, Authorizer, User};
 use generic_server::{
-    auth::{Attributes, Authorizer, User},
-    pipeline::resolve::resource_info,
     registry::{Consult, Judged, Registry},
-    request::RequestInfo,
     server::{GenericServer, ResourceTable},
 };
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{Str, Value, codec::json, meta::field_error::FieldError};
 
 /// The resources of kinds, and who decides.

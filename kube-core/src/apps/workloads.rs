@@ -256,7 +256,7 @@ mod tests {
             version: "v1",
             namespace: "n",
             subresource: "",
-            user: &generic_server::auth::User::default(),
+            user: &auth::User::default(),
         };
         let mut old = object! { "spec" => object! { "template" => object! { "a" => 1 } } };
         create_daemon_set(&cx, &mut old);

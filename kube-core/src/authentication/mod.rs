@@ -6,7 +6,8 @@ mod token_review;
 
 use std::sync::Arc;
 
-use generic_server::{auth::TokenAuthenticators, registry::Endpoints, resource::Resource};
+use auth::TokenAuthenticators;
+use generic_server::{registry::Endpoints, resource::Resource};
 
 pub use published::Trust;
 pub(crate) use published::task as publish;

@@ -1,7 +1,8 @@
 //! Who am I, as the server sees it.
 
 use async_trait::async_trait;
-use generic_server::{auth::User, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use auth::User;
+use generic_server::{pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp, status::Status},

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::TokenAuthenticators, fields, pipeline::respond::Response, request::Request, resource::Resource,
-    server::Endpoint,
-};
+use auth::TokenAuthenticators;
+use generic_server::{fields, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
 use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::review::Review;

@@ -7,7 +7,8 @@ mod validation;
 
 use std::sync::Arc;
 
-use generic_server::{auth::Authorizer, registry::Endpoints, resource::Resource};
+use auth::Authorizer;
+use generic_server::{registry::Endpoints, resource::Resource};
 use machinery::Str;
 
 use reviews::{AccessReview, Subject};

@@ -3,14 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::{Attributes, Authorizer, Decision, User, Verdict},
-    fields,
-    pipeline::{resolve::resource_info, respond::Response},
-    request::{Request, RequestInfo},
-    resource::Resource,
-    server::Endpoint,
-};
+use auth::{Attributes, Authorizer, Decision, User, Verdict};
+use generic_server::{fields, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Str, Value,
     meta::{GroupKind, status::Status},

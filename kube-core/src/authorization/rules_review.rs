@@ -3,13 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::{Authorizer, UserRules, aggregate},
-    pipeline::respond::Response,
-    request::Request,
-    resource::Resource,
-    server::Endpoint,
-};
+use auth::{Authorizer, UserRules, aggregate};
+use generic_server::{pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
 use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::review::Review;

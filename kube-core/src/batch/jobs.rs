@@ -147,7 +147,7 @@ mod tests {
             version: "v1",
             namespace: "n",
             subresource: "",
-            user: &generic_server::auth::User::default(),
+            user: &auth::User::default(),
         };
         create_job(&cx, &mut v);
         v

@@ -4,7 +4,8 @@ mod conditions;
 mod request;
 mod rules;
 
-use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verbs};
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
+use machinery::request::Verbs;
 
 use crate::{
     printer,

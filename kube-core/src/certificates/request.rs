@@ -1,10 +1,10 @@
 //! The PEM in requests and in what is issued.
 
-use generic_server::x509::CertificateRequest;
 use machinery::{
     codec::pem::{self, Block},
     meta::go_text::quote,
 };
+use x509::CertificateRequest;
 
 /// Reads a request for a certificate: the one block that signers look at, the first.
 ///

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_server_says_who_asks() {
-        let user = generic_server::auth::User { name: "jane".into(), groups: vec!["dev".into()], ..Default::default() };
+        let user = auth::User { name: "jane".into(), groups: vec!["dev".into()], ..Default::default() };
         let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
         let mut request = object! {
             "spec" => object! { "username" => "root", "uid" => "0", "extra" => object! {} },
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn an_approval_changes_conditions_alone() {
-        let user = generic_server::auth::User::default();
+        let user = auth::User::default();
         let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "approval", user: &user };
         let old = object! { "spec" => object! { "signerName" => "a.b/c" }, "status" => object! {} };
         let mut new = object! {

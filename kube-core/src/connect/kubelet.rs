@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use generic_server::{outbound::HttpsClient, registry::Registry};
+use generic_server::registry::Registry;
 use machinery::{Str, Value, meta::status::Status};
+use outbound::HttpsClient;
 
 use super::target::authority;
 

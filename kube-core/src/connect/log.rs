@@ -5,14 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     handlers::options::parse_int,
-    outbound,
     pipeline::respond::{self, Response},
-    request::{Query, Request},
+    request::Request,
     server::Endpoint,
 };
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use machinery::meta::{FieldError, GroupKind, GroupResource, TimeForm, Timestamp, status::Status};
+use machinery::{
+    meta::{FieldError, GroupKind, GroupResource, TimeForm, Timestamp, status::Status},
+    request::Query,
+};
 
 use super::{Outlets, container, target::with_query};
 
@@ -48,7 +50,7 @@ impl Endpoint for Logs {
         };
         let target = url.parse().map_err(Status::internal_error)?;
         request.body = None;
-        let answer = outbound::forward(client, &mut request, target, HeaderMap::new()).await;
+        let answer = generic_server::proxy::forward(client, &mut request, target, HeaderMap::new()).await;
         let answer = answer.map_err(|why| Status::unknown_error(format!("Get {url:?}: {why}")))?;
         if !(200..=206).contains(&answer.status().as_u16()) {
             return Err(refusal(answer, &name).await);

@@ -12,12 +12,12 @@ use std::{collections::HashMap, sync::Arc};
 
 use generic_server::{
     handlers::options::WriteOptions,
-    outbound::{HttpsClient, Identity, Trust, client, plain_client},
     registry::{Registry, Write},
     request::Request,
     server::Endpoint,
 };
 use machinery::{Str, meta::status::Status};
+use outbound::{HttpsClient, Identity, Trust, client, plain_client};
 
 use kubelet::Kubelets;
 use log::Logs;

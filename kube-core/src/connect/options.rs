@@ -1,7 +1,7 @@
 //! What admission sees of a request that is handed on: the options in its query and path, as a document.
 
-use generic_server::request::{Query, Request};
-use machinery::{Value, object};
+use generic_server::request::Request;
+use machinery::{Value, object, request::Query};
 
 /// The options of a kind, as the request has them.
 pub(super) fn document(kind: &str, request: &Request) -> Value {

@@ -4,13 +4,14 @@ use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::{
-    outbound::{self, ForwardError, HttpsClient},
     pipeline::respond::{self, Response},
+    proxy::ForwardError,
     request::Request,
     server::Endpoint,
 };
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use machinery::{Value, meta::status::Status};
+use outbound::HttpsClient;
 
 use super::{
     Outlets, admit,
@@ -55,7 +56,7 @@ impl Endpoint for Proxy {
         };
         let (base, rest) = split_path(request.uri.path(), self.what != Proxied::Node);
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        if rest.is_empty() && is_read && !outbound::wants_upgrade(&request.headers) {
+        if rest.is_empty() && is_read && !generic_server::proxy::wants_upgrade(&request.headers) {
             return Ok(with_slash(&request.uri));
         }
         let base = base.to_owned();
@@ -63,8 +64,8 @@ impl Endpoint for Proxy {
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = format!("{}://{}{rest}{query}", location.scheme, location.authority);
         let target: Uri = target.parse().map_err(|e| Status::bad_request(format!("the path is no URL's: {e}")))?;
-        let headers = outbound::headers_of(&request);
-        match outbound::forward(location.client, &mut request, target, headers).await {
+        let headers = generic_server::proxy::headers_of(&request);
+        match generic_server::proxy::forward(location.client, &mut request, target, headers).await {
             Ok(mut response) => {
                 rewrite_location(&mut response, &base, &location.authority);
                 Ok(response)

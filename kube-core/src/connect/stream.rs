@@ -3,15 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::Attributes,
-    outbound::{self, ForwardError},
-    pipeline::respond::Response,
-    request::{Query, Request, RequestInfo},
-    resource::Verb,
-    server::Endpoint,
-};
+use auth::Attributes;
+use generic_server::{pipeline::respond::Response, proxy::ForwardError, request::Request, server::Endpoint};
 use machinery::meta::{GroupResource, status::Status};
+use machinery::request::{Query, RequestInfo, Verb};
 
 use super::{Outlets, admit, container, target::with_query};
 

@@ -80,14 +80,14 @@ async fn dial(port: u16) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use generic_server::{
-        auth::{Mode, User},
-        pipeline::resolve::resolve,
-        request::{Query, Request},
-    };
+    use auth::{Mode, User};
+    use generic_server::request::Request;
     use http::{HeaderMap, HeaderValue, Method, header};
     use http_body_util::BodyExt as _;
-    use machinery::codec::json;
+    use machinery::{
+        codec::json,
+        request::{Query, resolve},
+    };
     use storage::memory::Memory;
 
     use super::*;
@@ -97,7 +97,7 @@ mod tests {
         let query = Query::parse(uri.query().unwrap_or(""));
         let request = Request {
             method: Method::GET,
-            info: resolve(&Method::GET, uri.path(), &query),
+            info: resolve("GET", uri.path(), &query),
             headers: HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"))]),
             uri,
             query,

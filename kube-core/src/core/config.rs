@@ -228,7 +228,7 @@ mod tests {
                     version: "v1",
                     namespace: "n",
                     subresource: "",
-                    user: &generic_server::auth::User::default(),
+                    user: &auth::User::default(),
                 },
             );
             secret_is_valid(&cx, &Field::root(&secret), &mut errors);

@@ -18,7 +18,8 @@ mod quota_warnings;
 pub(crate) mod services;
 pub(crate) mod volumes_validation;
 
-use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported, Verb, Verbs};
+use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
+use machinery::request::{Verb, Verbs};
 
 pub(crate) use components::ComponentStatuses;
 pub(crate) use endpoints::endpoints;

@@ -134,7 +134,7 @@ mod tests {
             version: "v1",
             namespace: "",
             subresource: "status",
-            user: &generic_server::auth::User::default(),
+            user: &auth::User::default(),
         };
         let check = |phase: &str, deleting: bool, expect: &[&str]| {
             let mut namespace = object! { "metadata" => object! {}, "status" => object! { "phase" => phase } };

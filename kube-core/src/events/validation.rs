@@ -178,13 +178,7 @@ mod tests {
 
     fn check(group: &str, text: &str, expect: &[&str]) {
         let value = json::decode(text.as_bytes()).expect("valid JSON");
-        let cx = WriteContext {
-            group,
-            version: "v1",
-            namespace: "n",
-            subresource: "",
-            user: &generic_server::auth::User::default(),
-        };
+        let cx = WriteContext { group, version: "v1", namespace: "n", subresource: "", user: &auth::User::default() };
         let mut errors = Errors::default();
         event(&cx, &Field::root(&value), &mut errors);
         let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();

@@ -3,8 +3,10 @@
 use generic_server::resource::WriteContext;
 use machinery::meta::{FieldError, names};
 
-use crate::core::pods::validation::{class_overhead, tolerations as check_tolerations};
-use crate::validation::{Errors, Field, Go, Member, repeated, shown};
+use crate::{
+    core::pods::validation::{class_overhead, tolerations as check_tolerations},
+    validation::{Errors, Field, Go, Member, repeated, shown},
+};
 
 const TOLERATION: &[Member] = &[
     Member("Key", "key", Go::Text),
@@ -34,7 +36,7 @@ pub(super) fn class_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'
 
 #[cfg(test)]
 mod tests {
-    use generic_server::auth::User;
+    use auth::User;
     use machinery::codec::json;
 
     use super::*;

@@ -12,12 +12,9 @@ use std::{
 };
 
 use async_trait::async_trait;
-use generic_server::{
-    auth::{Attributes, Authorizer, Decision, User, UserRules},
-    registry::Registry,
-    request::RequestInfo,
-};
-use machinery::Str;
+use auth::{Attributes, Authorizer, Decision, User, UserRules};
+use generic_server::registry::Registry;
+use machinery::{Str, request::RequestInfo};
 pub(crate) use related::references_of;
 use related::{Kind, Sources};
 
@@ -207,7 +204,7 @@ impl Authorizer for NodeAuthorizer {
 
 #[cfg(test)]
 mod tests {
-    use generic_server::pipeline::resolve::resource_info;
+    use machinery::request::resource_info;
 
     use super::*;
 

@@ -8,7 +8,8 @@ mod validation;
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::{admission::Admission, auth::Authorizer, registry::Registry, resource::Resource, tasks::Task};
+use auth::Authorizer;
+use generic_server::{admission::Admission, registry::Registry, resource::Resource, tasks::Task};
 use machinery::Str;
 
 pub use authorizer::Rbac;

@@ -7,15 +7,15 @@ use std::{
 };
 
 use async_trait::async_trait;
+use auth::{Authorizer, User, service_account_of_name};
 use generic_server::{
-    auth::{Authorizer, User, service_account_of_name},
-    pipeline::{authorize_info, resolve::resource_info},
+    pipeline::authorize_info,
     registry::{Consult, Judged, Registry},
-    request::RequestInfo,
 };
 use machinery::{
     Value,
     meta::{field_error::FieldError, names},
+    request::{RequestInfo, resource_info},
 };
 
 use super::identity::DeviceId;

@@ -60,7 +60,7 @@ mod tests {
                 version: "v1",
                 namespace: "",
                 subresource: "",
-                user: &generic_server::auth::User::default(),
+                user: &auth::User::default(),
             };
             let mut errors = Errors::default();
             class(&cx, &Field::root(&object), &mut errors);

@@ -1,8 +1,8 @@
 //! Tokens that a controller keeps in secrets of the type `kubernetes.io/service-account-token`: they do not expire, and are
 //! good as long as their secret holds them.
 
+use auth::{User, service_account_of_name};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use generic_server::auth::{User, service_account_of_name};
 use machinery::{
     Str, Value,
     codec::json,

@@ -5,8 +5,8 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use auth::User;
 use aws_lc_rs::digest;
-use generic_server::auth::User;
 use machinery::Str;
 
 use super::{claims::Validity, legacy::Legacy, lookup::Bound};

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use generic_server::auth::{TokenAuthenticator, TokenOwner, User};
+use auth::{TokenAuthenticator, TokenOwner, User};
 use machinery::{Str, meta::Timestamp};
 
 use super::{

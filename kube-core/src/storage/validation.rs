@@ -314,7 +314,7 @@ pub(super) fn attributes_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Fi
 
 #[cfg(test)]
 mod tests {
-    use generic_server::auth::User;
+    use auth::User;
     use machinery::codec::json;
 
     use super::*;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use auth::{Authorizer, Mode};
 use generic_server::{
     admission::Chain,
-    auth::{Authorizer, Mode},
     registry::{Backing, Installed, Settings, StoredForm, install},
     resource::Resource,
     server::ResourceTable,

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
+use auth::{Mode, User};
 use bytes::Bytes;
 use generic_server::{
     admission::Chain,
-    auth::{Mode, User},
     handlers,
-    pipeline::{
-        resolve::resolve,
-        respond::{self, Response},
-    },
+    pipeline::respond::{self, Response},
     registry::{Backing, Settings, StoredForm, install},
-    request::{Query, Request},
+    request::Request,
     server::Entry,
 };
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
-use machinery::Value;
+use machinery::{
+    Value,
+    request::{Query, resolve},
+};
 use storage::{Expect, Memory, Store};
 
 /// What serves the kind.
@@ -62,7 +62,7 @@ impl Served {
     pub(crate) async fn get(&self, path: &str, accept: &str) -> Response {
         let uri: Uri = path.parse().expect("a path");
         let query = Query::parse(uri.query().unwrap_or(""));
-        let info = resolve(&Method::GET, uri.path(), &query);
+        let info = resolve("GET", uri.path(), &query);
         let entry = self.entries.iter().find(|entry| entry.row.version == info.version).expect("it is served");
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_str(accept).expect("a header"));

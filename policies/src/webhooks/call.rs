@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use generic_server::outbound::Call;
 use machinery::{Str, Value, meta::status::Status};
+use outbound::Call;
 
 use crate::{
     engine::Found,

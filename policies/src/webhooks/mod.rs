@@ -13,11 +13,12 @@ mod validating;
 
 use std::sync::Arc;
 
-use generic_server::{admission::Admission, outbound::Services, registry::Registry};
+use generic_server::{admission::Admission, registry::Registry};
 use machinery::{
     Value,
     meta::{GroupResource, status::Status},
 };
+use outbound::Services;
 
 pub(crate) use metrics::Metrics;
 

@@ -1,8 +1,8 @@
 //! `AdmissionReview` (admission.k8s.io v1 and v1beta1): the question a webhook is asked, and its answer.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use generic_server::outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
 use machinery::{Str, Value, codec::json, meta::go_text::quote, object, schema::packed_base64};
+use outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
 
 use super::Target;
 use crate::write::{Request, Subject};

@@ -10,15 +10,13 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use generic_server::{
-    outbound::{self, Services},
-    registry::Registry,
-};
+use generic_server::registry::Registry;
 use machinery::{
     Str, Value,
     codec::json,
     meta::{Meta, status::Status},
 };
+use outbound::Services;
 use storage::cache::Snapshot;
 
 use crate::{conditions::Conditions, matching::Matches, webhooks::review::Version};

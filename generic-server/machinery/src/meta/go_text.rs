@@ -71,6 +71,27 @@ pub fn json(value: &Value) -> String {
     String::from_utf8(codec::json::encode(value)).expect("JSON text is UTF-8")
 }
 
+/// What Go calls the type of a JSON value.
+pub fn json_type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// What Go says of a document that is no object, where it looks for its type.
+pub fn no_type_in(document: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
+         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        json_type_name(document)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

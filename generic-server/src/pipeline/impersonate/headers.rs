@@ -6,9 +6,10 @@ use http::{HeaderMap, HeaderName};
 use machinery::{
     Str,
     meta::{go_text::quote, status::Status},
+    request::strict_percent_decode,
 };
 
-use crate::{auth::User, request::strict_percent_decode};
+use auth::User;
 
 const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";

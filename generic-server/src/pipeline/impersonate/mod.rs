@@ -13,7 +13,7 @@ mod recent;
 
 use std::{sync::Arc, time::Instant};
 
-use machinery::meta::status::Status;
+use machinery::{meta::status::Status, request::RequestInfo};
 
 use self::{
     headers::Form,
@@ -21,10 +21,8 @@ use self::{
     mode::{Attempt, Mode},
     recent::Recent,
 };
-use crate::{
-    auth::{Authorizer, User},
-    request::{Request, RequestInfo},
-};
+use crate::request::Request;
+use auth::{Authorizer, User};
 
 /// How impersonation is judged.
 pub struct Impersonation {

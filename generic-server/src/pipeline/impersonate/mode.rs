@@ -8,12 +8,9 @@ use machinery::{
 };
 
 use super::metrics::ImpersonationMetrics;
-use crate::{
-    auth::{Attributes, Authorizer, User, node_of_name, service_account_of_name},
-    pipeline::{authorize::refusal_of, resolve::resource_info},
-    request::RequestInfo,
-    resource::Verb,
-};
+use crate::pipeline::authorize::refusal_of;
+use auth::{Attributes, Authorizer, User, node_of_name, service_account_of_name};
+use machinery::request::{RequestInfo, Verb, resource_info};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";

@@ -3,14 +3,13 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use machinery::Str;
+use machinery::{
+    Str,
+    request::{Query, RequestInfo, resolve},
+};
 
 use super::*;
-use crate::{
-    auth::{Attributes, Decision},
-    pipeline::resolve::resolve,
-    request::{Query, RequestInfo},
-};
+use auth::{Attributes, Decision};
 
 /// Allows what it was told, and notes what it is asked: `verb resource[/subresource] [namespace/]name`.
 struct Allow {
@@ -51,7 +50,7 @@ fn user(name: &str, groups: &[&str]) -> User {
 }
 
 fn pods() -> RequestInfo {
-    resolve(&http::Method::GET, "/api/v1/namespaces/n/pods", &Query::default())
+    resolve("GET", "/api/v1/namespaces/n/pods", &Query::default())
 }
 
 async fn attempt(
@@ -163,7 +162,7 @@ async fn a_refusal_is_about_the_request_and_the_first_mode_that_fits() {
     let on_pods = "pods is forbidden: User \"alice\" cannot impersonate-on:user-info:list resource \"pods\" in API group \
                    \"\" in the namespace \"n\": because";
     assert_eq!(refusal(&modes, &[], &pods(), &user("bob", &[])).await, on_pods);
-    let path = resolve(&http::Method::GET, "/healthz", &Query::default());
+    let path = resolve("GET", "/healthz", &Query::default());
     let on_path = "forbidden: User \"alice\" cannot impersonate-on:user-info:get path \"/healthz\": because";
     assert_eq!(refusal(&modes, &[], &path, &user("bob", &[])).await, on_path);
     let allowed = ["impersonate-on:user-info:list pods n/", "impersonate:user-info users.authentication.k8s.io bob"];

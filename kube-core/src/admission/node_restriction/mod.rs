@@ -8,10 +8,10 @@ mod token;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use auth::Authorizer;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    auth::Authorizer,
     registry::Registry,
 };
 use machinery::{

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use auth::Authorizer;
 use generic_server::{
     admission::{Attributes, Operation},
-    auth::{self, Authorizer},
-    pipeline::resolve::resource_info,
     registry::Registry,
-    request::RequestInfo,
 };
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Value,
     meta::{Meta, go_text::quote, status::Status},

@@ -41,7 +41,7 @@ fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &m
 
 #[cfg(test)]
 mod tests {
-    use generic_server::auth::User;
+    use auth::User;
     use machinery::{array, object};
 
     use super::*;

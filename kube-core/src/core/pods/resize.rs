@@ -204,7 +204,7 @@ fn without_resize(new: &Value, old: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use generic_server::auth::User;
+    use auth::User;
     use machinery::{array, object};
 
     use super::*;

@@ -3,12 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
-use generic_server::{
-    admission::{Admission, Attributes, Operation},
-    auth::{self, Authorizer, User},
-    pipeline::resolve::resource_info,
-    request::RequestInfo,
-};
+use auth::{Authorizer, User};
+use generic_server::admission::{Admission, Attributes, Operation};
+use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Value,
     meta::{GroupResource, status::Status},

@@ -11,10 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use generic_server::{
-    auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules, aggregate},
-    registry::Registry,
-};
+use auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules, aggregate};
+use generic_server::registry::Registry;
 use machinery::Str;
 
 pub(crate) use escalation::{NoEscalation, same_but_for_owners};

@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::{auth::User, registry::Registry};
+use auth::User;
+use generic_server::registry::Registry;
 use machinery::{Str, Value};
 use storage::cache::Snapshot;
 

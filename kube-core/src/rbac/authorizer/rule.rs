@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use generic_server::request::RequestInfo;
-use machinery::{Str, Value};
+use machinery::{Str, Value, request::RequestInfo};
 
 /// Everything: any verb, group, resource or path.
 const ALL: &str = "*";
@@ -158,8 +157,7 @@ fn path_matches(pattern: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use generic_server::pipeline::resolve::resource_info;
-    use machinery::object;
+    use machinery::{object, request::resource_info};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Tables: an object of the group's kinds, and what is wrong with it.
 
-use generic_server::{auth::User, resource::WriteContext};
+use auth::User;
+use generic_server::resource::WriteContext;
 use machinery::{Value, codec::json};
 
 use super::*;

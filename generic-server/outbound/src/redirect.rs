@@ -8,18 +8,18 @@ const MAX_REQUESTS: usize = 10;
 
 /// Where a request goes on.
 #[derive(Debug, PartialEq)]
-pub(super) struct Next {
-    pub(super) url: String,
-    pub(super) method: Method,
+pub(crate) struct Next {
+    pub(crate) url: String,
+    pub(crate) method: Method,
     /// Whether the document is sent along.
-    pub(super) with_body: bool,
+    pub(crate) with_body: bool,
 }
 
 /// Where an answer sends its client, which has made `requests` so far; `None`: nowhere.
 ///
 /// # Errors
 /// Why it cannot be followed: what Go's client says, with the URL that it says it of.
-pub(super) fn next<B>(
+pub(crate) fn next<B>(
     answer: &Response<B>,
     url: &str,
     method: &Method,

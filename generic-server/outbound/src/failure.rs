@@ -14,7 +14,7 @@ pub fn root_cause(error: &(dyn Error + 'static)) -> String {
 }
 
 /// What went wrong on the way to `address`.
-pub(super) fn transport(error: &(dyn Error + 'static), host: &str, address: &str) -> String {
+pub fn transport(error: &(dyn Error + 'static), host: &str, address: &str) -> String {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
@@ -110,7 +110,7 @@ const MAX_TEXT: usize = 2048;
 
 /// What a status code that is no success means, as upstream's client says it: a failure that it speaks of itself, or what
 /// the code means. Only text is repeated.
-pub(super) fn status(code: u16, content_type: &str, body: &[u8]) -> String {
+pub(crate) fn status(code: u16, content_type: &str, body: &[u8]) -> String {
     if let Ok(document) = json::decode(body)
         && document.str_at(&["kind"]) == Some("Status")
         && document.str_at(&["status"]) == Some("Failure")
@@ -182,7 +182,7 @@ mod tests {
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired);
         let error = io::Error::new(io::ErrorKind::InvalidData, alert);
         assert_eq!(transport(&error, "h", "127.0.0.1:1"), "remote error: tls: certificate required");
-        let why = crate::x509::Certificate::parse(b"").expect_err("is none");
+        let why = x509::Certificate::parse(b"").expect_err("is none");
         let other = rustls::OtherError(std::sync::Arc::new(why));
         let tls = rustls::Error::InvalidCertificate(rustls::CertificateError::Other(other));
         let error = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, tls));

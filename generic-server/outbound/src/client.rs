@@ -1,10 +1,13 @@
 //! HTTPS clients for servers that this one calls: aggregated API servers, webhooks.
 
 use std::{
+    error::Error,
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -17,13 +20,18 @@ use rustls::{
     sign::SingleCertAndKey,
 };
 
-use crate::{
-    body::Body,
-    x509::{self, Roots, ServerVerifier},
-};
+use x509::{Roots, ServerVerifier};
 
 /// A client of one server. It keeps connections open between requests.
-pub type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
+pub type HttpsClient = Client<HttpsConnector<HttpConnector>, OutboundBody>;
+
+/// The body of a request to another server, whatever it is made of.
+pub type OutboundBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+
+/// A body that is whole.
+pub fn full(bytes: impl Into<Bytes>) -> OutboundBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
 
 /// Whose certificates are believed.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +69,7 @@ pub fn client(
 }
 
 /// A client of one webhook, which may send on to another place, with TLS or without it.
-pub(super) fn webhook_client(trust: Trust<'_>, server_name: Option<String>) -> Result<HttpsClient, String> {
+pub(crate) fn webhook_client(trust: Trust<'_>, server_name: Option<String>) -> Result<HttpsClient, String> {
     build(trust, server_name, None, true)
 }
 

@@ -3,10 +3,8 @@
 use machinery::{
     Value,
     codec::{json, yaml},
-    meta::go_text::quote,
+    meta::go_text::{no_type_in, quote},
 };
-
-use crate::handlers::no_type_in;
 
 /// The kind of document that a webhook is asked with, and answers with.
 #[derive(Clone, Copy, Debug)]

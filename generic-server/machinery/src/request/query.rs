@@ -1,6 +1,6 @@
 //! The query of a request.
 
-use machinery::Str;
+use crate::Str;
 
 /// The pairs of a query, decoded, in order.
 #[derive(Clone, Debug, Default)]

@@ -1,18 +1,23 @@
-//! Who asks, and may they?
+//! Who asks, and may they: users and what proves who one is, and the interface of those who decide what a user may do.
+//!
+//! `certificate` knows users by their certificates and by what a front proxy says of them, `token` by bearer tokens, of which `tokens` is the
+//! kind that a file lists and `jwt` those that are signed; `authorizer` is the chain of authorisers; `reload` follows files.
 
 mod authorizer;
 mod certificate;
+mod header;
 pub mod jwt;
 pub mod reload;
 mod token;
 mod tokens;
 mod user;
-pub(crate) mod websocket;
+pub mod websocket;
 
 pub use authorizer::{
     Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules, Verdict, aggregate,
 };
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
+pub use header::header_text;
 pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
 pub use tokens::StaticTokens;
 pub use user::{User, node_of_name, service_account_of_name};

@@ -14,7 +14,7 @@ mod signature;
 
 use std::fmt;
 
-pub use certificate::Certificate;
+pub use certificate::{Certificate, Subject};
 pub use chain::{Purpose, Roots};
 pub use handshake::{ServerVerifier, certified_key, verify_tls12_signature, verify_tls13_signature};
 pub use request::CertificateRequest;

@@ -6,14 +6,14 @@ use http::{
     header::{CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE},
 };
 
-use crate::request::header_text;
+use crate::header_text;
 
 /// What a subprotocol begins with that is a token.
 const PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// Takes the token out of a WebSocket request's subprotocols; `None` if there is none. A token goes no further, whoever
 /// the user turns out to be.
-pub(crate) fn take_token(headers: &mut HeaderMap) -> Result<Option<String>, &'static str> {
+pub fn take_token(headers: &mut HeaderMap) -> Result<Option<String>, &'static str> {
     if !headers.contains_key(SEC_WEBSOCKET_PROTOCOL) || !is_websocket(headers) {
         return Ok(None);
     }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use machinery::Str;
+use machinery::{Str, request::RequestInfo};
 
 use super::User;
-use crate::request::RequestInfo;
 
 /// What is to be decided.
 #[derive(Clone, Debug)]
@@ -218,10 +217,10 @@ pub fn aggregate<T: AsRef<str>>(errors: &[T]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{pipeline::resolve::resolve, request::Query};
+    use machinery::request::{Query, resolve};
 
     async fn decide(mode: Mode, user: &User, path: &str) -> bool {
-        let info = resolve(&http::Method::GET, path, &Query::default());
+        let info = resolve("GET", path, &Query::default());
         SystemMasters(vec![Arc::new(mode)]).authorize(&Attributes { user, info: &info }).await == Decision::allow("")
     }
 
@@ -238,7 +237,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_opinion_counts_and_what_led_to_none_is_told() {
         let check = async |said: &[Decision], expect: Decision| {
-            let info = resolve(&http::Method::GET, "/api/v1/pods", &Query::default());
+            let info = resolve("GET", "/api/v1/pods", &Query::default());
             let all = said.iter().map(|one| Arc::new(Says(one.clone())) as Arc<dyn Authorizer>).collect();
             let user = User::anonymous();
             let found = SystemMasters(all).authorize(&Attributes { user: &user, info: &info }).await;

@@ -39,13 +39,13 @@ pub struct Certificate {
 
 /// Whom a certificate is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub struct Subject {
     /// The last CN.
-    pub(crate) common_name: String,
+    pub common_name: String,
     /// Every O.
-    pub(crate) organizations: Vec<String>,
+    pub organizations: Vec<String>,
     /// Every UID of Kubernetes' own kind.
-    pub(crate) uids: Vec<String>,
+    pub uids: Vec<String>,
 }
 
 /// What extensions say, as far as it is looked at.
@@ -125,7 +125,7 @@ impl Certificate {
     }
 
     /// Whom it is about.
-    pub(crate) fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &Subject {
         &self.subject
     }
 

@@ -13,8 +13,11 @@ use hyper::body::Incoming;
 use machinery::{Str, Value, meta::go_text};
 use tokio::time::Instant;
 
-use super::{HttpsClient, ServiceRef, Services, Trust, client::webhook_client, failure, redirect};
-use crate::body::Body;
+use super::{
+    HttpsClient, OutboundBody, ServiceRef, Services, Trust,
+    client::{full, webhook_client},
+    failure, redirect,
+};
 
 /// Where a webhook is.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,7 +208,7 @@ async fn read(
     }
 }
 
-fn request(address: &Address, method: &Method, document: Bytes) -> Result<Request<Body>, String> {
+fn request(address: &Address, method: &Method, document: Bytes) -> Result<Request<OutboundBody>, String> {
     let shown: Uri = address.shown.parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;
     let host = shown.authority().and_then(|a| HeaderValue::from_str(a.as_str()).ok());
     let mut request = Request::builder()
@@ -214,7 +217,7 @@ fn request(address: &Address, method: &Method, document: Bytes) -> Result<Reques
         .header(header::ACCEPT, "application/json, */*")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::USER_AGENT, "kube-apiserver-admission")
-        .body(Body::full(document))
+        .body(full(document))
         .map_err(|e| e.to_string())?;
     if let Some(host) = host {
         request.headers_mut().insert(header::HOST, host);

@@ -2,13 +2,14 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
 
-use super::{HttpsClient, failure};
 use crate::{
     body::Body,
     pipeline::{NO_CACHE, respond::Response},
     request::Request,
     serve::Peer,
 };
+use http_body_util::BodyExt as _;
+use outbound::{HttpsClient, transport};
 
 /// Headers that are about one connection, not about the request (RFC 9110, 7.6.1). Credentials for a proxy are among them.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -73,14 +74,14 @@ pub async fn forward(
     headers: HeaderMap,
 ) -> Result<Response, ForwardError> {
     let upgrade = headers.contains_key(header::UPGRADE);
-    let body = request.body.take().map_or_else(Body::empty, Body::wrap);
+    let body = request.body.take().map_or_else(Body::empty, Body::wrap).boxed_unsync();
     let (host, address) = (target.host().unwrap_or_default().to_owned(), dialled(&target));
     let mut outgoing = http::Request::new(body);
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = target;
     *outgoing.version_mut() = Version::HTTP_11;
     *outgoing.headers_mut() = headers;
-    let unreachable = |error| ForwardError::Unreachable(failure::transport(&error, &host, &address));
+    let unreachable = |error| ForwardError::Unreachable(transport(&error, &host, &address));
     let mut response = client.request(outgoing).await.map_err(unreachable)?;
     check_protocol(upgrade, response.status(), response.headers())?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -13,10 +13,8 @@ use machinery::Str;
 use rustls_pki_types::CertificateDer;
 
 use super::User;
-use crate::{
-    request::header_text,
-    x509::{Certificate, Purpose, Roots},
-};
+use crate::header_text;
+use x509::{Certificate, Purpose, Roots};
 
 /// A bundle of certificate authorities that client certificates are judged by. Replaced as a whole when its file changes.
 pub struct ClientCertificates {
@@ -51,7 +49,7 @@ impl ClientCertificates {
 
     /// The user of a connection's certificate, see [`Self::authenticate`]. It is verified once a connection, as long as the
     /// authorities and the certificates stay what they are.
-    pub(crate) fn user_of(
+    pub fn user_of(
         &self,
         chain: &[CertificateDer<'_>],
         memo: &ArcSwapOption<Box<dyn Any + Send + Sync>>,
@@ -202,7 +200,7 @@ impl RequestHeader {
             let names: Vec<_> = headers.keys().filter(|k| k.as_str().starts_with(&prefix)).cloned().collect();
             for name in names {
                 let key = name.as_str()[prefix.len()..].to_owned();
-                let key = crate::request::strict_percent_decode(&key)
+                let key = machinery::request::strict_percent_decode(&key)
                     .and_then(|bytes| String::from_utf8(bytes).ok())
                     .unwrap_or(key);
                 extra.push((Str::from(key), all_values(headers, name.as_str())));
