@@ -10,19 +10,19 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use auth::{Authorizer, SystemMasters};
 use generic_server::{
-    admission::{self, AlwaysAdmit, AlwaysDeny, NamespaceLifecycle},
+    admission::{self, AlwaysAdmit, AlwaysDeny},
     flow_control::{Dumps, FlowControl},
     health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TasksReady},
-    index::{Index, NothingHere, Version},
-    metrics::{Metrics, MetricsEndpoint, StorageMetrics},
-    openapi::{OpenApi, Published},
-    pages::{Flagz, Profiles, Snapshots, Statusz, Verbosity},
+    metrics::{Metrics, MetricsEndpoint},
+    openapi::Published,
+    pages::{Flagz, Index, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version},
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
-    server::ResourceTable,
+    table::{ResourceTable, StorageMetrics},
     tasks::{Task, Tasks},
 };
+use kube_core::admission::NamespaceLifecycle;
 use kube_core::{
     node_authorizer::NodeAuthorizer,
     rbac::{Rbac, no_escalation},

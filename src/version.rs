@@ -1,6 +1,6 @@
 //! What this build is, as clients and operators see it.
 
-use generic_server::index::Build;
+use generic_server::pages::Build;
 use machinery::meta::{TimeForm, Timestamp};
 
 /// The version of this build.

@@ -7,10 +7,11 @@ use arc_swap::ArcSwap;
 use auth::User;
 use generic_server::{
     discovery::{Documents, groups_of},
-    openapi::OpenApi,
+    endpoint::Endpoint,
+    pages::OpenApi,
     request::Request,
     resource::Resource,
-    server::{Endpoint, Entry, ResourceTable},
+    table::{Entry, ResourceTable},
 };
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;

@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use generic_server::{discovery::Resources, registry::Registry, server::Endpoint, tasks::Task};
+use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Registry, tasks::Task};
 use machinery::{Str, Value};
 use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};

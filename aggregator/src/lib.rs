@@ -16,10 +16,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use generic_server::{
-    discovery::{Discovery, DiscoveryPaths},
-    registry::{Backing, Endpoints, Registry, install},
+    endpoint::{Endpoint, VersionEndpoints},
+    pages::{Discovery, DiscoveryPaths},
+    registry::{Backing, Registry},
     request::Request,
-    server::{Builder, Claims, Endpoint, GenericServer, ResourceTable, VersionEndpoints},
+    server::{Builder, Claims, GenericServer},
+    table::{Endpoints, ResourceTable, install},
     tasks::Task,
 };
 use machinery::Str;

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use generic_server::{
     discovery::priority,
     registry::Registry,
-    server::ResourceTable,
+    table::ResourceTable,
     tasks::{Task, TaskResult},
 };
 use machinery::{

@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use auth::User;
 use generic_server::{
-    pipeline::respond::{Response, text},
+    endpoint::Endpoint,
     proxy::ForwardError,
     request::Request,
-    server::Endpoint,
+    response::{Response, text},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, uri::PathAndQuery};
 use machinery::meta::status::Status;

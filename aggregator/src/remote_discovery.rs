@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use generic_server::discovery::{Freshness, Group, RemoteGroups, Resources, Version};
+use generic_server::{
+    discovery::{Freshness, Group, Resources, Version},
+    pages::RemoteGroups,
+};
 use http::{Response, header};
 use http_body_util::{BodyExt, Limited};
 use machinery::{Value, codec::json};

@@ -15,8 +15,9 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use generic_server::{
+    endpoint::AfterWrite,
     registry::Registry,
-    server::{AfterWrite, ResourceTable},
+    table::ResourceTable,
     tasks::{Task, TaskContext, TaskResult},
 };
 use machinery::{Str, Value, codec::json, meta::status::Status};

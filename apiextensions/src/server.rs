@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use arc_swap::ArcSwap;
 use generic_server::{
     registry::{Backing, Registry},
-    server::{Builder, Claims, Entry, GenericServer, ResourceTable},
+    server::{Builder, Claims, GenericServer},
+    table::{Entry, ResourceTable},
     tasks::Task,
 };
 use outbound::Services;

@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 
 pub use piece::{Piece, PieceWriter};
 
-use crate::serve::InUse;
+use crate::usage::InUse;
 
 /// What ends a body early: the connection (HTTP/1.1) or the stream (HTTP/2) is reset, for the status line is long gone.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;

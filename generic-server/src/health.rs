@@ -11,10 +11,10 @@ use machinery::meta::status::Status;
 pub use slis::Slis;
 
 use crate::{
-    pipeline::respond::{Response, page_not_found, text},
+    endpoint::Endpoint,
     request::Request,
+    response::{Response, page_not_found, text},
     serve::Lifecycle,
-    server::Endpoint,
     tasks::{State, TaskStatus, Tasks},
 };
 

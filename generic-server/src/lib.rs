@@ -2,17 +2,19 @@
 
 pub mod admission;
 mod body;
+mod decode;
 pub mod discovery;
+pub mod docs;
+pub mod endpoint;
 pub mod features;
-pub mod fields;
 pub mod flow_control;
 pub mod handlers;
 pub mod health;
-pub mod index;
 pub mod metrics;
 pub mod negotiate;
 pub mod offload;
 pub mod openapi;
+pub mod options;
 pub mod pages;
 pub mod pipeline;
 pub mod printer;
@@ -20,8 +22,11 @@ pub mod proxy;
 pub mod registry;
 pub mod request;
 pub mod resource;
+pub mod response;
 pub mod serve;
 pub mod server;
+pub mod table;
 pub mod tasks;
+mod usage;
 
 pub use body::{Body, BodyError, Piece, PieceWriter};

@@ -1,7 +1,5 @@
 //! What is counted, under upstream's names.
 
-mod storage;
-
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -9,12 +7,10 @@ use http::StatusCode;
 use machinery::meta::status::Status;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-pub use storage::StorageMetrics;
-
 use crate::{
-    pipeline::respond::{self, Response},
+    endpoint::Endpoint,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
 use machinery::request::Verb;
 
@@ -194,6 +190,6 @@ impl Endpoint for MetricsEndpoint {
         let mut out = Vec::new();
         let encoder = TextEncoder::new();
         encoder.encode(&self.0.registry.gather(), &mut out).map_err(Status::internal_error)?;
-        Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
+        Ok(response::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
     }
 }

@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header}
 
 use crate::{
     body::Body,
-    pipeline::{NO_CACHE, respond::Response},
     request::Request,
+    response::{NO_CACHE, Response},
     serve::Peer,
 };
 use http_body_util::BodyExt as _;

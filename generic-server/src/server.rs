@@ -1,61 +1,22 @@
 //! `GenericServer`: what it claims, it serves; what it does not claim goes to its delegate.
 
-mod table;
-
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
 use http::header::WARNING;
 use machinery::{Str, meta::status::Status};
 
-pub use table::{GroupRows, ResourceTable};
-
 use crate::{
+    endpoint::{Endpoint, VersionEndpoints},
     handlers,
-    openapi::RowParts,
-    pipeline::respond::{self, Response, page_not_found},
-    registry::Registry,
     request::Request,
-    resource::Resource,
+    response::{self, Response, page_not_found},
+    table::{Entry, ResourceTable},
 };
 use machinery::request::Route;
-
-/// Serves requests that its owner has claimed for it: a path, a virtual resource, a subresource with rules of its own.
-#[async_trait]
-pub trait Endpoint: Send + Sync {
-    /// Answers the request.
-    async fn serve(&self, request: Request) -> Result<Response, Status>;
-
-    /// The paths below its own that the index lists.
-    fn listed(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// A row, and who serves it.
-pub struct Entry {
-    /// The row.
-    pub row: Resource,
-    /// Where its objects are; none for a virtual resource.
-    pub registry: Option<Arc<Registry>>,
-    /// Who serves a virtual resource (the key is empty), and subresources with rules of their own.
-    pub endpoints: HashMap<Str, Arc<dyn Endpoint>>,
-    /// What is done after a write, before its answer goes out.
-    pub after_write: Option<Arc<dyn AfterWrite>>,
-    /// What OpenAPI says of the row.
-    pub openapi: RowParts,
-}
-
-/// Acts on what a write has changed, before the writer hears of it.
-#[async_trait]
-pub trait AfterWrite: Send + Sync {
-    /// The object `name` was made, changed, marked or removed.
-    async fn written(&self, namespace: &str, name: &str);
-}
 
 /// What a server answers for beyond its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,13 +38,6 @@ pub struct GenericServer {
     unlisted: BTreeSet<Str>,
     versions: Option<Arc<dyn VersionEndpoints>>,
     delegate: Option<Arc<GenericServer>>,
-}
-
-/// Group versions that are served elsewhere as a whole (the aggregator's remote APIServices), and the documents of
-/// those that a server has rows of.
-pub trait VersionEndpoints: Send + Sync {
-    /// Who serves everything below `/apis/GROUP/VERSION` of this path; `None` if it is nobody here.
-    fn endpoint(&self, request: &Request) -> Option<Arc<dyn Endpoint>>;
 }
 
 /// Builds a server.
@@ -156,16 +110,16 @@ impl Builder {
 /// Serves a row; whatever comes of it, the user of a deprecated version is told so first.
 async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
     let Some(warning) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
-    let wanted = respond::wanted(&request);
+    let wanted = response::wanted(&request);
     let answer = handlers::serve(request, entry).await;
     // What has no route has none to warn of.
     if answer.as_ref().is_err_and(|status| [Status::path_not_found(), Status::method_not_allowed()].contains(status)) {
         return answer;
     }
-    let mut response = answer.unwrap_or_else(|status| respond::error(&status, wanted));
+    let mut response = answer.unwrap_or_else(|status| response::error(&status, wanted));
     let later: Vec<_> = response.headers().get_all(WARNING).iter().cloned().collect();
     response.headers_mut().remove(WARNING);
-    let mut response = respond::add_warnings(response, &[warning.to_string()]);
+    let mut response = response::add_warnings(response, &[warning.to_string()]);
     let headers = response.headers_mut();
     later.into_iter().for_each(|warning| {
         headers.append(WARNING, warning);

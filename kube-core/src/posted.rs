@@ -1,17 +1,13 @@
 //! Documents that are posted to a subresource of an object and answered at once: bindings, evictions, token requests.
 
 use generic_server::{
-    fields,
-    handlers::{
-        check_namespace,
-        options::{WriteKind, WriteOptions},
-        read_object,
-    },
+    handlers::{check_namespace, read_object},
     negotiate::{Accepted, Offer},
-    pipeline::respond::{self, Response},
-    registry::{Registry, Write},
+    options::{WriteKind, WriteOptions},
+    registry::{Registry, Write, field_manager},
     request::Request,
     resource::Resource,
+    response::{self, Response},
 };
 use http::StatusCode;
 use machinery::{
@@ -46,7 +42,7 @@ impl Posted {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());
         }
-        let accepted = respond::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let accepted = response::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
@@ -58,7 +54,7 @@ impl Posted {
     pub(crate) fn track(&mut self) {
         let info = &self.request.info;
         self.document.set(&["metadata", "namespace"], &info.namespace);
-        fields::track_posted(self.kind, &info.subresource, &self.options, &mut self.document);
+        field_manager::track_posted(self.kind, &info.subresource, &self.options, &mut self.document);
     }
 
     /// Lets admission see the document, as something made through `row` for the object `name` of `parent`.
@@ -94,10 +90,10 @@ impl Posted {
     /// The answer: 201 with a document, or an error. The client hears of warnings either way.
     pub(crate) fn answer(self, result: Result<Value, Status>) -> Response {
         let response = match result {
-            Ok(document) => respond::document(StatusCode::CREATED, &document, self.accepted),
-            Err(status) => respond::error(&status, respond::wanted(&self.request)),
+            Ok(document) => response::document(StatusCode::CREATED, &document, self.accepted),
+            Err(status) => response::error(&status, response::wanted(&self.request)),
         };
-        respond::add_warnings(response, &self.warnings)
+        response::add_warnings(response, &self.warnings)
     }
 }
 

@@ -1,14 +1,12 @@
 //! What all reviews have in common: a document is read, judged, and sent back with its status; nothing is stored.
 
 use generic_server::{
-    handlers::{
-        options::{WriteKind, WriteOptions},
-        read_object,
-    },
+    handlers::read_object,
     negotiate::{Accepted, Offer},
-    pipeline::respond::{self, Response},
+    options::{WriteKind, WriteOptions},
     request::Request,
     resource::Resource,
+    response::{self, Response},
 };
 use http::StatusCode;
 use machinery::{Value, meta::status::Status};
@@ -26,7 +24,7 @@ pub(crate) struct Review {
 impl Review {
     /// Reads what the request asks about.
     pub(crate) async fn read(request: &mut Request, row: &Resource) -> Result<Self, Status> {
-        let accepted = respond::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let accepted = response::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
         let options = WriteOptions::read(request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
@@ -36,6 +34,6 @@ impl Review {
 
     /// Sends the document with what became of it.
     pub(crate) fn answer(&self) -> Response {
-        respond::add_warnings(respond::document(StatusCode::CREATED, &self.document, self.accepted), &self.warnings)
+        response::add_warnings(response::document(StatusCode::CREATED, &self.document, self.accepted), &self.warnings)
     }
 }

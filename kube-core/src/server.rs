@@ -6,8 +6,9 @@ use arc_swap::ArcSwap;
 use auth::{Authorizer, TokenAuthenticator, TokenAuthenticators};
 use generic_server::{
     flow_control::FlowControl,
-    registry::{Backing, Endpoints, Registry, install},
-    server::{Builder, Claims, GenericServer, ResourceTable},
+    registry::{Backing, Registry},
+    server::{Builder, Claims, GenericServer},
+    table::{Endpoints, ResourceTable, install},
     tasks::Task,
 };
 use machinery::Str;

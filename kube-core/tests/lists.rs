@@ -5,7 +5,7 @@ mod served;
 use bytes::Bytes;
 use generic_server::{
     negotiate::{Offer, negotiate},
-    pipeline::respond,
+    response,
 };
 use http_body::Body as _;
 use machinery::{Value, codec::json, object};
@@ -70,7 +70,7 @@ async fn whole(served: &Served, path: &str, accept: &str) -> Vec<u8> {
     let mut value = json::decode(&served::bytes(empty).await).expect("JSON");
     value.make_object().insert(row_name, items);
     let accepted = negotiate(Some(accept), None, None, &Offer::OBJECTS).expect("it is offered");
-    respond::encode(&value, accepted)
+    response::encode(&value, accepted)
 }
 
 async fn check(served: &Served, path: &str, accept: &str, known_length: bool) {

@@ -7,10 +7,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use auth::User;
 use generic_server::{
-    admission::{Admission, Chain, NamespaceLifecycle},
-    handlers::options::{DeleteOptions, WriteOptions},
+    admission::{Admission, Chain},
+    options::{DeleteOptions, WriteOptions},
     registry::{Backing, Deleted, Registry, Replace, Settings, Write, Written},
 };
+use kube_core::admission::NamespaceLifecycle;
 use late::Late;
 use machinery::{Str, Value, codec::json, meta::status::Status, object};
 use storage::{Memory, Store, cache::ReadAt};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use generic_server::{admission::Operation, server::Entry};
+use generic_server::{admission::Operation, table::Entry};
 use machinery::{
     Map, Str, Value,
     meta::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{
     registry::{Registry, VersionForm},
-    server::Entry,
+    table::Entry,
 };
 use machinery::{Str, Value, codec::json, meta::selector::LabelSelector};
 use storage::cache::Object;

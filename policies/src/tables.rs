@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use generic_server::{
     resource::Resource,
-    server::{Entry, ResourceTable},
+    table::{Entry, ResourceTable},
 };
 
 /// The servers' tables; they change while the server runs.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use auth::User;
 use futures_util::{StreamExt, stream};
 use generic_server::{
-    handlers::options::{DeleteOptions, WriteOptions},
+    options::{DeleteOptions, WriteOptions},
     registry::{Registry, Write},
 };
 use machinery::{

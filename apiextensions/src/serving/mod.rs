@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use generic_server::{
     registry::{Backing, Registry},
-    server::Entry,
+    table::Entry,
 };
 use machinery::{Str, Value};
 use outbound::Services;

@@ -10,7 +10,7 @@ use generic_server::{
     discovery::compare_versions,
     registry::Registry,
     resource::{Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
-    server::Entry,
+    table::Entry,
 };
 use machinery::{
     Str, Value,

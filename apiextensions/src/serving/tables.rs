@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use generic_server::server::{Entry, ResourceTable};
+use generic_server::table::{Entry, ResourceTable};
 use machinery::Str;
 
 use super::Served;

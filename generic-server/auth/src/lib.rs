@@ -7,6 +7,7 @@ mod authorizer;
 mod certificate;
 mod header;
 pub mod jwt;
+mod refusal;
 pub mod reload;
 mod token;
 mod tokens;
@@ -18,6 +19,7 @@ pub use authorizer::{
 };
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
 pub use header::header_text;
+pub use refusal::{authorize_info, escape, refusal_of};
 pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
 pub use tokens::StaticTokens;
 pub use user::{User, node_of_name, service_account_of_name};

@@ -1,7 +1,6 @@
 //! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
 
 mod always;
-mod namespace_lifecycle;
 mod reinvocation;
 
 use std::sync::Arc;
@@ -14,11 +13,10 @@ use machinery::{
 };
 
 pub use always::{AlwaysAdmit, AlwaysDeny};
-pub use namespace_lifecycle::NamespaceLifecycle;
 pub use reinvocation::Reinvocation;
 
 use crate::{
-    handlers::options::{DeleteOptions, WriteOptions},
+    options::{DeleteOptions, WriteOptions},
     resource::Resource,
 };
 use auth::User;

@@ -6,18 +6,14 @@
 
 mod document;
 mod documents;
-mod endpoint;
 mod group;
 mod listing;
 mod priority;
-mod registered;
 mod resources;
 
 pub use document::Document;
 pub use documents::Documents;
-pub use endpoint::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use group::{Freshness, Group, Version, groups_of, merge};
 pub use listing::Listing;
 pub use priority::{Priority, compare_versions, priority};
-pub use registered::REGISTERED;
 pub use resources::Resources;

@@ -8,9 +8,9 @@ use machinery::meta::{TimeForm, Timestamp, status::Status};
 
 use super::FlowControl;
 use crate::{
-    pipeline::respond::{self, Response, page_not_found},
+    endpoint::Endpoint,
     request::Request,
-    server::Endpoint,
+    response::{self, Response, page_not_found},
 };
 
 /// The three tables.
@@ -27,7 +27,7 @@ impl Endpoint for Dumps {
             Some("dump_requests") => levels.dump_requests(details, time),
             _ => return Ok(page_not_found()),
         };
-        Ok(respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", text.into_bytes().into()))
+        Ok(response::bytes(StatusCode::OK, "text/plain; charset=utf-8", text.into_bytes().into()))
     }
 }
 

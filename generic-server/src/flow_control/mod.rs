@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use machinery::{Str, Value};
 
-use crate::{request::Request, server::ResourceTable};
+use crate::{request::Request, table::ResourceTable};
 use auth::User;
 pub use dumps::Dumps;
 use machinery::request::{RequestInfo, Verb};

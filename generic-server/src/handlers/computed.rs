@@ -7,12 +7,7 @@ use http::StatusCode;
 use machinery::{Value, meta::status::Status, request::Verb};
 
 use super::{list_options::ListOptions, transform::View};
-use crate::{
-    pipeline::respond::Response,
-    request::Request,
-    resource::Resource,
-    server::{Endpoint, Entry},
-};
+use crate::{endpoint::Endpoint, request::Request, resource::Resource, response::Response, table::Entry};
 
 /// Where the objects of a virtual resource come from. They are few, and have kind and apiVersion.
 #[async_trait]

@@ -1,13 +1,11 @@
 //! POST to a collection.
 
-use machinery::{Value, meta::status::Status};
+use machinery::meta::status::Status;
 
-use super::{
-    Target, body,
-    options::{WriteKind, WriteOptions},
-    transform::View,
-};
-use crate::{pipeline::respond::Response, registry::Write};
+use super::{Target, body, transform::View};
+use crate::decode::check_namespace;
+use crate::options::{WriteKind, WriteOptions};
+use crate::{registry::Write, response::Response};
 
 /// Answers the request.
 pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
@@ -29,28 +27,4 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let written = target.registry.create(&mut write, object).await?;
     target.settle_written(options.dry_run, &written).await;
     view.written(&target.registry, &written).await
-}
-
-/// The body's namespace must be the path's, or be left out.
-pub fn check_namespace(object: &Value, namespace: &str, namespaced: bool) -> Result<(), Status> {
-    let found = object.str_at(&["metadata", "namespace"]).unwrap_or("");
-    if namespaced && !found.is_empty() && found != namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    Ok(())
-}
-
-/// The body's name must be there and be the path's.
-pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    match object.str_at(&["metadata", "name"]).unwrap_or("") {
-        "" => Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        ))),
-        found if found != name => Err(Status::bad_request(format!(
-            "the name of the object ({found}) does not match the name on the URL ({name})"
-        ))),
-        _ => Ok(()),
-    }
 }

@@ -7,9 +7,9 @@ use machinery::{
 };
 
 use crate::{
-    pipeline::respond::{Response, page_not_found},
     request::Request,
-    server::Entry,
+    response::{Response, page_not_found},
+    table::Entry,
 };
 
 /// Refuses what is not served: what has no place at all with a plain 404, the rest with a Status.

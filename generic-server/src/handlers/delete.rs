@@ -3,10 +3,11 @@
 use http::StatusCode;
 use machinery::{Value, meta::status::Status, object};
 
-use super::{Target, delete_options::read_options, options::WriteOptions, permission, transform::View};
+use super::{Target, delete_options::read_options, permission, transform::View};
+use crate::options::WriteOptions;
 use crate::{
-    pipeline::respond::{Response, document},
     registry::{Deleted, Write},
+    response::{Response, document},
 };
 
 /// Answers the request.

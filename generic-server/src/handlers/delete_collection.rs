@@ -3,15 +3,9 @@
 use futures_util::{StreamExt, stream};
 use machinery::meta::{field_error::FieldError, status::Status};
 
-use super::{
-    Target,
-    delete_options::read_options,
-    list::read_page,
-    list_options::ListOptions,
-    options::{IGNORE_READ_ERROR, WriteOptions, refuse},
-    transform::View,
-};
-use crate::{pipeline::respond::Response, registry::Write};
+use super::{Target, delete_options::read_options, list::read_page, list_options::ListOptions, transform::View};
+use crate::options::{IGNORE_READ_ERROR, WriteOptions, refuse};
+use crate::{registry::Write, response::Response};
 
 /// Answers the request: the list of what was deleted.
 pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {

@@ -9,7 +9,8 @@ use machinery::{
     schema::{self, builtin},
 };
 
-use super::{body, options::DeleteOptions};
+use super::body;
+use crate::options::DeleteOptions;
 use crate::{negotiate::Media, registry::Settings, request::Request};
 
 /// The encodings that options may come in.
@@ -23,12 +24,12 @@ const SCHEME: &str = "pkg/apis/meta/internalversion/scheme/register.go:27";
 pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> Result<DeleteOptions, Status> {
     let bytes = body::read_body(request).await?;
     if bytes.is_empty() {
-        return DeleteOptions::read(request, None, settings);
+        return DeleteOptions::read(request, None, settings.deletes_unreadable);
     }
     let media = Media::of_content_type(request.header("content-type"), &READABLE)
         .ok_or_else(|| Status::unsupported_media_type(&READABLE.map(Media::name)))?;
     let value = decode(&bytes, media).map_err(Status::bad_request)?;
-    DeleteOptions::read(request, Some(value), settings)
+    DeleteOptions::read(request, Some(value), settings.deletes_unreadable)
 }
 
 /// The options in a body, or what the decoder says of it.
@@ -41,7 +42,7 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
             // Here a group version that is none counts as not said.
             let version = GroupVersion::parse(envelope.api_version).unwrap_or_default();
             if envelope.kind == "Table" && is_known(&version, envelope.kind) {
-                return Err(super::transform::no_message("v1.Table"));
+                return Err(crate::decode::no_message("v1.Table"));
             }
             check_kind(&version, envelope.kind)?;
             let id = builtin::by_gvk("", "v1", KIND).expect("the table has DeleteOptions");
@@ -51,8 +52,8 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
     if !matches!(value, Value::Object(_) | Value::Null) {
         return Err(no_type_in(&value));
     }
-    let api_version = body::type_text(&value, "apiVersion")?;
-    let kind = body::type_text(&value, "kind")?;
+    let api_version = crate::decode::type_text(&value, "apiVersion")?;
+    let kind = crate::decode::type_text(&value, "kind")?;
     check_kind(&GroupVersion::parse(&api_version).map_err(|e| e.to_string())?, &kind)?;
     let schema = builtin::schema_of("", "v1", KIND).expect("the table has DeleteOptions");
     schema::decode(schema, value).map(|(value, _)| value).map_err(|e| e.to_string())

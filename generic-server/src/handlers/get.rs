@@ -7,7 +7,7 @@ use machinery::meta::{gvk::GroupResource, status::Status};
 use storage::cache::ReadAt;
 
 use super::{Target, list_options::parse_revision, transform};
-use crate::{offload, pipeline::respond::Response};
+use crate::{offload, response::Response};
 
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {

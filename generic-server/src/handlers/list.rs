@@ -9,10 +9,10 @@ use super::{
     Target,
     continuation::Continuation,
     list_options::ListOptions,
-    read_error,
     transform::{ListMeta, View},
 };
-use crate::{pipeline::respond::Response, registry::Registry};
+use crate::registry::read_error;
+use crate::{registry::Registry, response::Response};
 
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {

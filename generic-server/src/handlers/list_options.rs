@@ -16,7 +16,8 @@ use storage::{
     cache::{Filter, Object, ReadAt, Term},
 };
 
-use super::{continuation::Continuation, options::parse_int};
+use super::continuation::Continuation;
+use crate::options::parse_int;
 use crate::{registry::metadata, request::Request, resource::Resource};
 
 /// The options of a list, a watch or a deletion of a collection.

@@ -11,7 +11,6 @@ mod delete_options;
 mod get;
 mod list;
 mod list_options;
-pub mod options;
 mod patch;
 mod permission;
 pub mod scale;
@@ -28,21 +27,17 @@ use machinery::{
     codec::scan,
     meta::{gvk::GroupResource, names, status::Status},
 };
-use storage::cache::CacheError;
 
-pub(crate) use body::conform_applied;
-pub(crate) use body::repeated_keys;
-pub use body::{conform, read_body, read_object};
-pub(crate) use create::check_name;
-pub use create::check_namespace;
+pub use crate::decode::{check_namespace, conform};
+pub use body::{read_body, read_object};
 
 use crate::{
     offload,
-    pipeline::respond::{self, Response},
     registry::{Registry, Written},
     request::Request,
     resource::SubresourceKind,
-    server::Entry,
+    response::{self, Response},
+    table::Entry,
 };
 use machinery::request::{Route, Verb};
 
@@ -79,10 +74,10 @@ pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, 
         return answer(request, entry).await;
     }
     body::read_ahead(&mut request).await;
-    let (user, wanted) = (request.user.clone(), respond::wanted(&request));
+    let (user, wanted) = (request.user.clone(), response::wanted(&request));
     let work = async {
         // An error may be as large as what it is about.
-        answer(request, entry).await.unwrap_or_else(|status| respond::error(&status, wanted))
+        answer(request, entry).await.unwrap_or_else(|status| response::error(&status, wanted))
     };
     offload::run(&user.name, pin!(work)).await
 }
@@ -154,8 +149,8 @@ fn warned(request: &Request, answer: Result<Response, Status>, warnings: &[Strin
     if warnings.is_empty() {
         return answer;
     }
-    let response = answer.unwrap_or_else(|status| respond::error(&status, respond::wanted(request)));
-    Ok(respond::add_warnings(response, warnings))
+    let response = answer.unwrap_or_else(|status| response::error(&status, response::wanted(request)));
+    Ok(response::add_warnings(response, warnings))
 }
 
 /// Refuses what no route of the resource has: upstream registers routes for exactly these combinations.
@@ -221,19 +216,4 @@ fn is_watch_path(path: &str) -> bool {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let above = if parts.next() == Some("api") { 1 } else { 2 };
     parts.nth(above) == Some("watch")
-}
-
-/// What a failed read of the cache means for the client.
-pub fn read_error(error: &CacheError, _resource: &GroupResource) -> Status {
-    match error {
-        CacheError::TooLarge { asked, current } => Status::too_large_resource_version(*asked, *current, 1),
-        CacheError::Expired { asked, oldest } => Status::too_old_resource_version(*asked, *oldest),
-        CacheError::NotReady => Status::too_many_requests(error.to_string(), 1),
-        CacheError::Stopped => Status::service_unavailable(error.to_string()),
-        CacheError::Store(error) => match error {
-            storage::Error::Compacted { .. } => Status::compacted_list(),
-            storage::Error::Timeout(_) | storage::Error::Unavailable(_) => Status::timeout(error, 1),
-            other => Status::internal_error(other),
-        },
-    }
 }

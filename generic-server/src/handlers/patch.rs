@@ -15,17 +15,13 @@ use machinery::{
     schema::Schema,
 };
 
-use super::{
-    Target, body,
-    create::{check_name, check_namespace},
-    options::{FieldValidation, WriteKind, WriteOptions},
-    permission::Permitted,
-    transform::View,
-};
+use super::{Target, body, permission::Permitted, transform::View};
+use crate::decode::{check_name, check_namespace};
+use crate::options::{FieldValidation, WriteKind, WriteOptions};
 use crate::{
-    pipeline::respond::Response,
     registry::{Change, Write},
     resource::Resource,
+    response::Response,
 };
 
 /// The kinds of patches.
@@ -77,7 +73,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let written = if kind == PatchType::Apply {
         let change = {
             let place = (info.namespace.as_str(), info.name.as_str(), info.subresource.as_str());
-            crate::fields::Apply::read(row, &target.registry, place, &bytes, &options)?
+            crate::registry::field_manager::Apply::read(row, &target.registry, place, &bytes, &options)?
         };
         target.registry.update(&mut write, &info.name, &Permitted::new(&change, &target.request)).await?
     } else {
@@ -141,8 +137,8 @@ impl Document {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let mut problems = self.oddities.clone();
-        let object =
-            body::conform(row, kind, patched.clone(), &mut problems).map_err(|why| self.invalid(&patched, why))?;
+        let object = crate::decode::conform(row, kind, patched.clone(), &mut problems)
+            .map_err(|why| self.invalid(&patched, why))?;
         self.judge(&patched, problems, warnings)?;
         Ok(object)
     }
@@ -191,7 +187,7 @@ impl Patch<'_> {
             return Ok(patched);
         }
         let invalid = |why: String| Err(self.document.invalid(&patched, why));
-        if let Some(why) = body::no_text_in(&patched) {
+        if let Some(why) = crate::decode::no_text_in(&patched) {
             return invalid(why);
         }
         let text = |key: &str| patched.str_at(&[key]).unwrap_or_default();
@@ -210,8 +206,8 @@ impl Patch<'_> {
             version if *version != *own || *kind != *row.kind => {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
                 let (wanted, found) = ((row.group.as_str(), row.kind.as_str()), (group, version, kind));
-                let why = body::other_kind(wanted, found, || body::check_readable(found, &patched));
-                return invalid(why.unwrap_or_else(|| body::unconverted(wanted, found)));
+                let why = crate::decode::other_kind(wanted, found, || crate::decode::check_readable(found, &patched));
+                return invalid(why.unwrap_or_else(|| crate::decode::unconverted(wanted, found)));
             }
             _ => {}
         }
@@ -259,7 +255,7 @@ impl Patch<'_> {
         if row.built_in
             && version.is_empty()
             && self.document.kind != PatchType::Strategic
-            && body::no_text_in(patched).is_none()
+            && crate::decode::no_text_in(patched).is_none()
         {
             return unknown(&["apiVersion", "kind"]);
         }

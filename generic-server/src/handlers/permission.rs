@@ -7,7 +7,8 @@ use machinery::{
     meta::{gvk::GroupResource, status::Status},
 };
 
-use crate::{pipeline::authorize_info, registry::Change, request::Request};
+use crate::{registry::Change, request::Request};
+use auth::authorize_info;
 use auth::{Attributes, Authorizer, User};
 use machinery::request::{RequestInfo, Verb};
 

@@ -12,19 +12,20 @@ use storage::cache::ReadAt;
 
 use super::{
     Target, body,
-    create::{check_name, check_namespace},
-    options::{FieldValidation, WriteKind, WriteOptions},
     patch::{Document, PatchType},
-    repeated_keys,
     scale_fields::ScaleFields,
     scale_view::ScaleView,
     warned,
 };
+use crate::decode::{check_name, check_namespace};
 use crate::{
-    fields,
-    pipeline::respond::Response,
-    registry::{Change, Write},
+    decode::repeated_keys,
+    options::{FieldValidation, WriteKind, WriteOptions},
+};
+use crate::{
+    registry::{Change, Write, field_manager},
     resource::{Resource, SubresourceKind},
+    response::Response,
 };
 
 /// The kind of the document.
@@ -182,7 +183,7 @@ async fn read_patch(
     if kind != PatchType::Apply {
         return Document::read(kind, &bytes, validation).map(NewScale::Patched);
     }
-    let (config, repeated) = fields::read_applied(&bytes, validation)?;
+    let (config, repeated) = field_manager::read_applied(&bytes, validation)?;
     if let (Some(repeated), FieldValidation::Warn) = (repeated, validation) {
         warnings.extend(repeated_keys(&repeated));
     }
@@ -257,7 +258,7 @@ impl SetReplicas<'_> {
     /// Decodes an applied configuration, once it is merged.
     fn decoded(&self, merged: Value, warnings: &mut Vec<String>) -> Result<Value, Status> {
         let mut problems = Vec::new();
-        let scale = body::conform(self.row, SCALE, merged, &mut problems).map_err(Status::unknown_error)?;
+        let scale = crate::decode::conform(self.row, SCALE, merged, &mut problems).map_err(Status::unknown_error)?;
         match self.fields.options.field_validation {
             FieldValidation::Warn => warnings.extend(problems),
             FieldValidation::Strict if !problems.is_empty() => {

@@ -7,7 +7,7 @@ use machinery::{
     schema::{Schema, builtin},
 };
 
-use super::options::WriteOptions;
+use crate::options::WriteOptions;
 use crate::resource::{Resource, SubresourceKind};
 
 const PATH: [&str; 2] = ["metadata", "managedFields"];

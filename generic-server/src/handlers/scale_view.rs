@@ -4,7 +4,7 @@ use http::StatusCode;
 use machinery::{Value, meta::status::Status};
 
 use super::{Target, transform::View};
-use crate::{negotiate::Offer, pipeline::respond::Response, printer};
+use crate::{negotiate::Offer, printer, response::Response};
 
 /// How a request wants to see a scale.
 pub(super) struct ScaleView(View);

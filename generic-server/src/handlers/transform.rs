@@ -18,11 +18,11 @@ use storage::cache::{FormId, Object};
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
-    pipeline::respond::{self, Response, encode},
     registry::{Registry, VersionForm, Written},
     request::Request,
     resource::{Column, Converter, Printer},
-    server::Entry,
+    response::{self, Response, encode},
+    table::Entry,
 };
 
 /// How a request wants to see objects of a row.
@@ -67,7 +67,7 @@ impl View {
         offer: &Offer,
         printer: Arc<dyn Printer>,
     ) -> Result<Self, Status> {
-        let accepted = respond::accepted(request, offer)?;
+        let accepted = response::accepted(request, offer)?;
         let mut include = Include::Metadata;
         if matches!(accepted.form, Form::Table { .. }) {
             include = match request.query.get("includeObject").unwrap_or("") {
@@ -355,7 +355,7 @@ impl View {
 
     /// A response in the agreed encoding.
     pub fn respond(&self, code: StatusCode, body: Body) -> Response {
-        respond::bytes(code, self.accepted.media.name(), body)
+        response::bytes(code, self.accepted.media.name(), body)
     }
 
     /// Refuses a form that only single objects have.
@@ -386,13 +386,6 @@ impl View {
         };
         format!("{package}.{}{suffix}", self.entry.row.kind)
     }
-}
-
-/// What upstream says of a Go type that cannot be written as protobuf, nor read.
-pub(super) fn no_message(go_type: &str) -> String {
-    format!(
-        "object *{go_type} does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message"
-    )
 }
 
 fn meta_version(beta: bool) -> &'static str {

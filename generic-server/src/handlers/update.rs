@@ -2,16 +2,12 @@
 
 use machinery::meta::status::Status;
 
-use super::{
-    Target, body,
-    create::{check_name, check_namespace},
-    options::{WriteKind, WriteOptions},
-    permission::Permitted,
-    transform::View,
-};
+use super::{Target, body, permission::Permitted, transform::View};
+use crate::decode::{check_name, check_namespace};
+use crate::options::{WriteKind, WriteOptions};
 use crate::{
-    pipeline::respond::Response,
     registry::{Change, Replace, ReplaceOrCreate, Write},
+    response::Response,
 };
 
 /// Answers the request.

@@ -17,17 +17,18 @@ use machinery::{
 };
 use storage::cache::{CacheError, EventType, ReadAt, Scope, Start, WatchEvent, WatchOptions, Watcher};
 
-use super::{Target, list_options::ListOptions, read_error, transform::View};
+use super::{Target, list_options::ListOptions, transform::View};
+use crate::registry::read_error;
 use crate::{
     body::Body,
     metrics::Metrics,
     negotiate::{Form, Media},
     offload,
-    pipeline::respond::{self, Response},
     registry::Registry,
     request::Request,
+    response::{self, Response},
     serve::Lifecycle,
-    server::Entry,
+    table::Entry,
 };
 
 /// Answers the request.
@@ -67,7 +68,7 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         }
         Err(error) => return Err(read_error(&error, &target.registry.group_resource())),
     };
-    Ok(respond::bytes(StatusCode::OK, content_type, body))
+    Ok(response::bytes(StatusCode::OK, content_type, body))
 }
 
 /// How long a watch lasts that names no time: the least one, and up to as long again, so that not all end at once.

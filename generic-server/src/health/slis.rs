@@ -6,9 +6,9 @@ use machinery::meta::status::Status;
 use prometheus::{Encoder as _, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use crate::{
-    pipeline::respond::{self, Response},
+    endpoint::Endpoint,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
 
 /// The results of all checks, under upstream's names.
@@ -49,6 +49,6 @@ impl Endpoint for Slis {
     async fn serve(&self, _request: Request) -> Result<Response, Status> {
         let mut out = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut out).map_err(Status::internal_error)?;
-        Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
+        Ok(response::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
     }
 }

@@ -22,7 +22,7 @@ const MINOR: &str = "1.36";
 
 /// Which document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// The one of v2.
     Swagger,
     /// One of v3 of what is built in.
@@ -33,7 +33,7 @@ pub(super) enum Frame {
 
 impl Frame {
     /// The document of these parts.
-    pub(super) fn around(self, parts: Parts, encoding: Encoding) -> Vec<Arc<Piece>> {
+    pub(crate) fn around(self, parts: Parts, encoding: Encoding) -> Vec<Arc<Piece>> {
         match (encoding, self) {
             (Encoding::Json, Frame::Swagger) => self.swagger_json(parts),
             (Encoding::Json, _) => self.json(parts),

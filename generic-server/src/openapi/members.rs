@@ -9,14 +9,14 @@ use crate::{Piece, PieceWriter};
 
 /// An encoding of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     Json,
     Protobuf,
 }
 
 /// The objects of a document that grow with what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Paths,
     Definitions,
     /// Only v2 has them.
@@ -25,14 +25,14 @@ pub(super) enum Part {
 
 /// All of them, or what one row adds to them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts {
-    pub(super) paths: Vec<Arc<Piece>>,
-    pub(super) definitions: Vec<Arc<Piece>>,
-    pub(super) parameters: Vec<Arc<Piece>>,
+pub(crate) struct Parts {
+    pub(crate) paths: Vec<Arc<Piece>>,
+    pub(crate) definitions: Vec<Arc<Piece>>,
+    pub(crate) parameters: Vec<Arc<Piece>>,
 }
 
 /// Writes members of one of them.
-pub(super) struct Members {
+pub(crate) struct Members {
     flavor: Flavor,
     encoding: Encoding,
     part: Part,
@@ -43,17 +43,17 @@ pub(super) struct Members {
 
 impl Members {
     /// The first members.
-    pub(super) fn first(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
+    pub(crate) fn first(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
         Members { flavor, encoding, part, follows: false, writer: PieceWriter::default() }
     }
 
     /// Members that stand behind others.
-    pub(super) fn following(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
+    pub(crate) fn following(flavor: Flavor, encoding: Encoding, part: Part) -> Self {
         Members { follows: true, ..Members::first(flavor, encoding, part) }
     }
 
     /// Appends a member.
-    pub(super) fn put(&mut self, name: &str, value: &Value) {
+    pub(crate) fn put(&mut self, name: &str, value: &Value) {
         let (flavor, part, follows) = (self.flavor, self.part, std::mem::replace(&mut self.follows, true));
         match self.encoding {
             Encoding::Json => self.writer.put(|out| {
@@ -69,14 +69,14 @@ impl Members {
     }
 
     /// Appends all members of an object.
-    pub(super) fn put_all(&mut self, object: &Value) {
+    pub(crate) fn put_all(&mut self, object: &Value) {
         for (name, value) in object.as_object().into_iter().flat_map(|map| map.iter()) {
             self.put(name, value);
         }
     }
 
     /// All of them.
-    pub(super) fn finish(self) -> Vec<Arc<Piece>> {
+    pub(crate) fn finish(self) -> Vec<Arc<Piece>> {
         self.writer.finish()
     }
 }

@@ -4,22 +4,15 @@
 //! custom resource, which are made when they are first asked for and kept with the row. The hash by which clients keep a
 //! document is one of the rows and their schemas, so that the index needs no document at all.
 
-pub mod docs;
-mod documents;
-mod endpoint;
-mod frame;
+pub(crate) mod frame;
 mod gnostic;
-mod members;
+pub(crate) mod members;
 mod parameters;
-mod paths;
-mod row;
-mod schemas;
+pub(crate) mod paths;
+pub(crate) mod row;
+pub(crate) mod schemas;
 mod shared;
-mod v2;
-mod v3;
+pub(crate) mod v2;
+pub(crate) mod v3;
 
-pub use endpoint::OpenApi;
 pub use row::{Published, RowParts};
-
-#[cfg(test)]
-mod tests;

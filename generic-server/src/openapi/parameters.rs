@@ -2,13 +2,13 @@
 
 use machinery::{Value, object};
 
-use super::docs;
+use crate::docs;
 
 /// A parameter: its name, the type of its value, and what it is for where the documentation of types does not say so.
 type Row = (&'static str, &'static str, &'static str);
 
 /// What lists and watches take.
-pub(super) const LIST: &[Row] = &[
+pub(crate) const LIST: &[Row] = &[
     ("allowWatchBookmarks", "boolean", "Send BOOKMARK events in a watch, which tell how far it has come."),
     ("continue", "string", "The token with which the list before said how to go on."),
     ("fieldSelector", "string", "Restricts the list of returned objects to those whose fields match."),
@@ -23,18 +23,18 @@ pub(super) const LIST: &[Row] = &[
 ];
 
 /// What creations and updates take.
-pub(super) const WRITE: &[Row] = &[
+pub(crate) const WRITE: &[Row] = &[
     ("dryRun", "string", ""),
     ("fieldManager", "string", "On whose behalf fields are set."),
     ("fieldValidation", "string", "What becomes of unknown and duplicate fields: Ignore, Warn or Strict."),
 ];
 
 /// What patches take.
-pub(super) const PATCH: &[Row] =
+pub(crate) const PATCH: &[Row] =
     &[WRITE[0], WRITE[1], WRITE[2], ("force", "boolean", "Take fields over from other managers that apply them.")];
 
 /// What deletions take.
-pub(super) const DELETE: &[Row] = &[
+pub(crate) const DELETE: &[Row] = &[
     WRITE[0],
     ("gracePeriodSeconds", "integer", ""),
     ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", ""),
@@ -43,10 +43,10 @@ pub(super) const DELETE: &[Row] = &[
 ];
 
 /// What reads of custom resources take.
-pub(super) const READ: &[Row] = &[LIST[5]];
+pub(crate) const READ: &[Row] = &[LIST[5]];
 
 /// What reads of logs take.
-pub(super) const LOG: &[Row] = &[
+pub(crate) const LOG: &[Row] = &[
     ("container", "string", "Whose log; the only container's by default."),
     ("follow", "boolean", "Go on as the log grows."),
     ("insecureSkipTLSVerifyBackend", "boolean", "Trust any certificate of the kubelet."),
@@ -59,7 +59,7 @@ pub(super) const LOG: &[Row] = &[
 ];
 
 /// The streams of a container, for attach and exec.
-pub(super) const STREAMS: &[Row] = &[
+pub(crate) const STREAMS: &[Row] = &[
     ("command", "string", "What to run."),
     ("container", "string", "Where; the only container by default."),
     ("stderr", "boolean", "Send the standard error."),
@@ -69,13 +69,13 @@ pub(super) const STREAMS: &[Row] = &[
 ];
 
 /// What port-forwards take.
-pub(super) const PORTS: &[Row] = &[("ports", "integer", "Which ports.")];
+pub(crate) const PORTS: &[Row] = &[("ports", "integer", "Which ports.")];
 
 /// What proxies take.
-pub(super) const PROXY: &[Row] = &[("path", "string", "Which path of the target.")];
+pub(crate) const PROXY: &[Row] = &[("path", "string", "Which path of the target.")];
 
 /// A list of query parameters.
-pub(super) fn query(rows: &[Row]) -> Vec<Value> {
+pub(crate) fn query(rows: &[Row]) -> Vec<Value> {
     rows.iter().map(one).collect()
 }
 
@@ -91,12 +91,12 @@ fn one((name, kind, text): &Row) -> Value {
 }
 
 /// How answers are indented.
-pub(super) fn pretty() -> Value {
+pub(crate) fn pretty() -> Value {
     one(&("pretty", "string", "If 'true', the answer is indented."))
 }
 
 /// A part of the path.
-pub(super) fn path(name: &str, text: &str) -> Value {
+pub(crate) fn path(name: &str, text: &str) -> Value {
     object! {
         "name" => name,
         "in" => "path",

@@ -10,7 +10,7 @@ const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The paths of one group version, in the making.
-pub(super) struct Paths<'a> {
+pub(crate) struct Paths<'a> {
     schemas: &'a mut Schemas,
     paths: Map,
 }
@@ -41,27 +41,27 @@ struct Operation {
 
 impl<'a> Paths<'a> {
     /// No paths yet; what they refer to goes into `schemas`.
-    pub(super) fn new(schemas: &'a mut Schemas) -> Self {
+    pub(crate) fn new(schemas: &'a mut Schemas) -> Self {
         Paths { schemas, paths: Map::new() }
     }
 
     /// The paths.
-    pub(super) fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         self.paths.into()
     }
 
     /// The definitions that the paths refer to.
-    pub(super) fn schemas(&mut self) -> &mut Schemas {
+    pub(crate) fn schemas(&mut self) -> &mut Schemas {
         self.schemas
     }
 
     /// A path of its own making.
-    pub(super) fn add(&mut self, path: &str, item: Value) {
+    pub(crate) fn add(&mut self, path: &str, item: Value) {
         self.paths.insert(path, item);
     }
 
     /// All paths of a row.
-    pub(super) fn row(&mut self, row: &Resource) {
+    pub(crate) fn row(&mut self, row: &Resource) {
         let root = match row.group.as_str() {
             "" => format!("/api/{}", row.version),
             group => format!("/apis/{group}/{}", row.version),
@@ -477,7 +477,7 @@ fn content(types: &[&str], schema: &Value) -> Value {
 }
 
 /// `rbacAuthorization` for `rbac.authorization.k8s.io`, `core` for the core group, `crdExampleDev` for `crd.example.dev`.
-pub(super) fn group_id(group: &str) -> String {
+pub(crate) fn group_id(group: &str) -> String {
     if group.is_empty() {
         return "core".to_owned();
     }
@@ -487,7 +487,7 @@ pub(super) fn group_id(group: &str) -> String {
     words.fold(first, |id, word| id + &capital(word))
 }
 
-pub(super) fn capital(word: &str) -> String {
+pub(crate) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

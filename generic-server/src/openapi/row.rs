@@ -14,12 +14,12 @@ use machinery::{
 };
 
 use super::{
-    docs,
     members::{Encoding, Members, Part, Parts},
     paths::Paths,
     schemas::Schemas,
     v2,
 };
+use crate::docs;
 use crate::resource::Resource;
 
 /// Finds the text of the `openAPIV3Schema` of a custom resource's version.
@@ -40,14 +40,14 @@ struct Source {
 }
 
 /// Paths and definitions of its own, each behind others, and the definitions that it refers to.
-pub(super) struct Added {
-    pub(super) parts: Parts,
-    pub(super) needs: Vec<TypeId>,
+pub(crate) struct Added {
+    pub(crate) parts: Parts,
+    pub(crate) needs: Vec<TypeId>,
 }
 
 impl RowParts {
     /// A hash of all that the parts are made of.
-    pub(super) fn hash(&self, row: &Resource, published: &Published) -> &Digest {
+    pub(crate) fn hash(&self, row: &Resource, published: &Published) -> &Digest {
         &self.source(row, published).hash
     }
 
@@ -64,12 +64,12 @@ impl RowParts {
     }
 
     /// The parts, if they were asked for before.
-    pub(super) fn known(&self, flavor: Flavor, encoding: Encoding) -> Option<&Added> {
+    pub(crate) fn known(&self, flavor: Flavor, encoding: Encoding) -> Option<&Added> {
         self.added[Self::place(flavor, encoding)].get()
     }
 
     /// The parts.
-    pub(super) fn added(&self, row: &Resource, published: &Published, flavor: Flavor, encoding: Encoding) -> &Added {
+    pub(crate) fn added(&self, row: &Resource, published: &Published, flavor: Flavor, encoding: Encoding) -> &Added {
         self.added[Self::place(flavor, encoding)].get_or_init(|| {
             let source = self.source(row, published);
             let schema = source.schema.as_ref().and_then(|text| json::decode(text).ok());
@@ -104,7 +104,7 @@ fn hash_of(row: &Resource, schema: Option<&[u8]>) -> Digest {
 }
 
 /// A hash that begins with what is the same in all documents.
-pub(super) fn hash_with(parts: impl FnOnce(&mut digest::Context)) -> Str {
+pub(crate) fn hash_with(parts: impl FnOnce(&mut digest::Context)) -> Str {
     static FACTS: OnceLock<Digest> = OnceLock::new();
     let facts = FACTS.get_or_init(|| {
         let mut context = digest::Context::new(&digest::SHA512);

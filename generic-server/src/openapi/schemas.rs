@@ -10,8 +10,9 @@ use machinery::{
     },
 };
 
-use super::{docs, members::Members};
-use crate::{discovery::REGISTERED, resource::Resource};
+use super::members::Members;
+use crate::docs;
+use crate::resource::{REGISTERED, Resource};
 
 /// Group versions that the servers beside the main one have registered, and those of what only others are asked.
 const ELSEWHERE: &[(&str, &[&str])] = &[
@@ -23,7 +24,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 
 /// Definitions by name; built-in ones bring all that they refer to.
 #[derive(Debug)]
-pub(super) struct Schemas {
+pub(crate) struct Schemas {
     flavor: Flavor,
     built_in: BTreeSet<TypeId>,
     others: BTreeMap<Str, Value>,
@@ -33,39 +34,39 @@ pub(super) struct Schemas {
 
 impl Schemas {
     /// None yet.
-    pub(super) fn new(flavor: Flavor) -> Self {
+    pub(crate) fn new(flavor: Flavor) -> Self {
         Schemas { flavor, built_in: BTreeSet::new(), others: BTreeMap::new(), about: None }
     }
 
     /// Which OpenAPI.
-    pub(super) fn flavor(&self) -> Flavor {
+    pub(crate) fn flavor(&self) -> Flavor {
         self.flavor
     }
 
     /// For a document of one group version: of kinds that are in all of them its own are named.
-    pub(super) fn only_of(&mut self, group: &Str, version: &Str) {
+    pub(crate) fn only_of(&mut self, group: &Str, version: &Str) {
         self.about = Some((group.clone(), version.clone()));
     }
 
     /// Just these built-in ones.
-    pub(super) fn of(flavor: Flavor, built_in: impl IntoIterator<Item = TypeId>) -> Self {
+    pub(crate) fn of(flavor: Flavor, built_in: impl IntoIterator<Item = TypeId>) -> Self {
         Schemas { built_in: built_in.into_iter().collect(), ..Schemas::new(flavor) }
     }
 
     /// A reference to a built-in definition.
-    pub(super) fn built_in(&mut self, id: TypeId) -> Value {
+    pub(crate) fn built_in(&mut self, id: TypeId) -> Value {
         self.need(id);
         self.reference(&builtin::name(id))
     }
 
     /// A reference to a type that all groups share, by its name below `io.k8s.apimachinery.pkg.`.
-    pub(super) fn shared(&mut self, name: &str) -> Value {
+    pub(crate) fn shared(&mut self, name: &str) -> Value {
         let id = builtin::by_name(&format!("io.k8s.apimachinery.pkg.{name}"));
         self.built_in(id.expect("shared types are in the facts table"))
     }
 
     /// A reference to a kind: a built-in one, or a custom one that is in the document by then.
-    pub(super) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Value {
+    pub(crate) fn kind(&mut self, group: &str, version: &str, kind: &str) -> Value {
         match builtin::by_gvk(group, version, kind) {
             Some(id) => self.built_in(id),
             None => self.reference(&custom(group, version, kind, "", "").definition_name(kind)),
@@ -73,7 +74,7 @@ impl Schemas {
     }
 
     /// Puts a custom kind and the kind of its lists in. `props` is the `openAPIV3Schema` of its version.
-    pub(super) fn custom_kind(&mut self, row: &Resource, props: Option<&Value>) {
+    pub(crate) fn custom_kind(&mut self, row: &Resource, props: Option<&Value>) {
         let own = row.selectable_fields.iter().filter(|field| !field.hidden);
         let fields: Vec<Value> = own.map(|f| object! { "jsonPath" => &f.name }).collect();
         let kind = CustomKind {
@@ -88,7 +89,7 @@ impl Schemas {
     }
 
     /// Puts a definition of another making in.
-    pub(super) fn add(&mut self, name: &str, schema: Value) -> Value {
+    pub(crate) fn add(&mut self, name: &str, schema: Value) -> Value {
         self.others.insert(name.into(), schema);
         self.reference(name)
     }
@@ -117,17 +118,17 @@ impl Schemas {
     }
 
     /// The built-in definitions that are referred to.
-    pub(super) fn built_ins(&self) -> impl Iterator<Item = TypeId> {
+    pub(crate) fn built_ins(&self) -> impl Iterator<Item = TypeId> {
         self.built_in.iter().copied()
     }
 
     /// The definitions of another making.
-    pub(super) fn others(&self) -> impl Iterator<Item = (&Str, &Value)> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = (&Str, &Value)> {
         self.others.iter()
     }
 
     /// Writes all definitions.
-    pub(super) fn write(&self, members: &mut Members) {
+    pub(crate) fn write(&self, members: &mut Members) {
         for id in &self.built_in {
             members.put(&builtin::name(*id), &self.definition(*id));
         }

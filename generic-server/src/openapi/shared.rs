@@ -11,11 +11,11 @@ const MEMBERS: [&str; 7] = ["uniqueItems", "type", "description", "name", "in", 
 
 /// The shared parameters of a document, by what they are called.
 #[derive(Default)]
-pub(super) struct SharedParameters(BTreeMap<String, Value>);
+pub(crate) struct SharedParameters(BTreeMap<String, Value>);
 
 impl SharedParameters {
     /// Replaces the parameters of a path item, and of its operations, by references.
-    pub(super) fn take_from(&mut self, item: &mut Value) {
+    pub(crate) fn take_from(&mut self, item: &mut Value) {
         for (key, member) in item.make_object().iter_mut() {
             let parameters = if key == "parameters" { Some(member) } else { member.get_mut("parameters") };
             for parameter in parameters.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -29,7 +29,7 @@ impl SharedParameters {
     }
 
     /// All of them, sorted.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.0.iter()
     }
 }

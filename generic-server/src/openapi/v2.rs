@@ -9,7 +9,7 @@ use crate::resource::Resource;
 
 /// The paths of all built-in rows, and of what is nobody's, written group by group; and the definitions that they refer to.
 /// And the parameters that they share.
-pub(super) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, SharedParameters) {
+pub(crate) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, SharedParameters) {
     let (mut schemas, mut shared) = (Schemas::new(Flavor::V2), SharedParameters::default());
     let mut share = |paths: &mut Value| {
         paths.make_object().iter_mut().for_each(|(_, item)| shared.take_from(item));
@@ -67,7 +67,7 @@ fn discovery(rows: &[&Resource], paths: &mut Paths<'_>) -> Vec<String> {
 }
 
 /// Rewrites paths of v3 as v2 says them.
-pub(super) fn lower_all(paths: &mut Value) {
+pub(crate) fn lower_all(paths: &mut Value) {
     paths.make_object().iter_mut().for_each(|(_, item)| lower(item));
 }
 

@@ -9,10 +9,10 @@ use super::{
 use crate::resource::Resource;
 
 /// Paths, and the definitions that they refer to.
-pub(super) type Content = (Value, Schemas);
+pub(crate) type Content = (Value, Schemas);
 
 /// What the document of a built-in group version has.
-pub(super) fn group_version(rows: &[&Resource]) -> Content {
+pub(crate) fn group_version(rows: &[&Resource]) -> Content {
     let mut schemas = Schemas::new(Flavor::V3);
     if let Some(row) = rows.first() {
         schemas.only_of(&row.group, &row.version);
@@ -31,7 +31,7 @@ pub(super) fn group_version(rows: &[&Resource]) -> Content {
 const DISCOVERY: &[&str] = &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"];
 
 /// The path that lists the resources of a row's group version.
-pub(super) fn resources_path(row: &Resource, schemas: &mut Schemas) -> (String, Value) {
+pub(crate) fn resources_path(row: &Resource, schemas: &mut Schemas) -> (String, Value) {
     let root = if row.group.is_empty() { "/api/v1/".to_owned() } else { format!("/apis/{}/", row.api_version()) };
     let id = format!("get{}{}APIResources", capital(&group_id(&row.group)), capital(&row.version));
     let tag = format!("{}_{}", group_id(&row.group), row.version);
@@ -40,7 +40,7 @@ pub(super) fn resources_path(row: &Resource, schemas: &mut Schemas) -> (String, 
 }
 
 /// The path that tells of a built-in group.
-pub(super) fn group_path(name: &str, schemas: &mut Schemas) -> (String, Value) {
+pub(crate) fn group_path(name: &str, schemas: &mut Schemas) -> (String, Value) {
     let id = group_id(name);
     let answer = schemas.shared("apis.meta.v1.APIGroup");
     let operation = format!("get{}APIGroup", capital(&id));
@@ -48,26 +48,26 @@ pub(super) fn group_path(name: &str, schemas: &mut Schemas) -> (String, Value) {
 }
 
 /// What the document of a built-in group has.
-pub(super) fn group(name: &str) -> Content {
+pub(crate) fn group(name: &str) -> Content {
     let mut schemas = Schemas::new(Flavor::V3);
     let (path, item) = group_path(name, &mut schemas);
     (one(&path, item), schemas)
 }
 
 /// A path that is nobody's resource: its name in the index, and what it answers.
-pub(super) struct Page {
-    pub(super) name: &'static str,
-    pub(super) item: fn(&mut Schemas) -> Value,
+pub(crate) struct Page {
+    pub(crate) name: &'static str,
+    pub(crate) item: fn(&mut Schemas) -> Value,
 }
 
 impl Page {
     /// The path itself.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/{}/", self.name)
     }
 
     /// What its document has.
-    pub(super) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> Content {
         let mut schemas = Schemas::new(Flavor::V3);
         let item = (self.item)(&mut schemas);
         (one(&self.path(), item), schemas)
@@ -75,7 +75,7 @@ impl Page {
 }
 
 /// All other paths.
-pub(super) const PAGES: [Page; 5] = [
+pub(crate) const PAGES: [Page; 5] = [
     Page {
         name: ".well-known/openid-configuration",
         item: |_| {
@@ -148,7 +148,7 @@ fn version_info(flavor: Flavor) -> Value {
         if flavor == Flavor::V3 && ALWAYS.contains(&member) {
             schema.set(&["default"], "");
         }
-        if let Some(text) = super::docs::of_member(NAME, member) {
+        if let Some(text) = crate::docs::of_member(NAME, member) {
             schema.set(&["description"], text);
         }
         properties.insert(member, schema);
@@ -158,7 +158,7 @@ fn version_info(flavor: Flavor) -> Value {
         "required" => ALWAYS.to_vec(),
         "properties" => properties,
     };
-    if let Some(text) = super::docs::of_type(NAME) {
+    if let Some(text) = crate::docs::of_type(NAME) {
         out.set(&["description"], text);
     }
     out

@@ -6,10 +6,10 @@ use machinery::meta::status::Status;
 
 use crate::{
     body::Body,
+    endpoint::Endpoint,
     handlers::read_body,
-    pipeline::respond::{self, Response, page_not_found},
     request::Request,
-    server::Endpoint,
+    response::{self, Response, page_not_found},
 };
 
 /// Sets how much is logged, from the text of `--v`; the error says why not.
@@ -24,7 +24,7 @@ impl Endpoint for Verbosity {
         if request.info.path != "/debug/flags/v" {
             let page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/v: a PUT sets it\n\
                         </body>\n</html>\n";
-            return Ok(respond::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page)));
+            return Ok(response::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page)));
         }
         if request.method != Method::PUT {
             return Ok(plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method"));
@@ -39,7 +39,7 @@ impl Endpoint for Verbosity {
 }
 
 fn plain(code: StatusCode, text: &str) -> Response {
-    respond::bytes(code, "text/plain", Body::full(format!("{text}\n")))
+    response::bytes(code, "text/plain", Body::full(format!("{text}\n")))
 }
 
 /// `/debug/pprof`. Differs: Go's runtime profiles (heap, goroutine and the like) are not there; what is left are the index,
@@ -59,14 +59,14 @@ impl Endpoint for Profiles {
             "/debug/pprof/" => {
                 let page = "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n<a href='cmdline'>cmdline</a>\n\
                             <a href='profile'>profile</a>\n</body>\n</html>\n";
-                respond::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page))
+                response::bytes(StatusCode::OK, "text/html; charset=utf-8", Body::full(page))
             }
             "/debug/pprof/cmdline" => {
                 let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-                respond::text(StatusCode::OK, words.join("\0"))
+                response::text(StatusCode::OK, words.join("\0"))
             }
             "/debug/pprof/profile" => super::profile::serve(request.query.get("seconds")).await,
-            path if path.starts_with("/debug/pprof/") => respond::text(StatusCode::NOT_FOUND, "Unknown profile\n"),
+            path if path.starts_with("/debug/pprof/") => response::text(StatusCode::NOT_FOUND, "Unknown profile\n"),
             _ => page_not_found(),
         })
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use machinery::{Map, Str, Value, meta::status::Status, object};
 
 use super::{heading, page};
-use crate::{pipeline::respond::Response, request::Request, server::Endpoint};
+use crate::{endpoint::Endpoint, request::Request, response::Response};
 
 /// The page: flags and their values.
 pub struct Flagz(pub BTreeMap<&'static str, String>);

@@ -2,13 +2,19 @@
 //! program should read; the first two have documents for programs beside it.
 
 mod debug;
+mod discovery;
 mod flagz;
+mod index;
+mod openapi;
 mod profile;
 mod snapshots;
 mod statusz;
 
 pub use debug::{Profiles, SetVerbosity, Verbosity};
+pub use discovery::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use flagz::Flagz;
+pub use index::{Build, Index, NothingHere, Version};
+pub use openapi::OpenApi;
 pub use snapshots::Snapshots;
 pub use statusz::Statusz;
 
@@ -17,8 +23,8 @@ use machinery::{Value, meta::status::Status};
 
 use crate::{
     negotiate::{Accepted, Form, Media},
-    pipeline::respond::{self, Response},
     request::Request,
+    response::{self, Response},
 };
 
 /// What the component calls itself.
@@ -83,14 +89,14 @@ fn page(
 ) -> Result<Response, Status> {
     match wanted(request.header("accept").unwrap_or(""), kind) {
         None => Err(Status::not_acceptable(&["application/json", "application/yaml", "text/plain"])),
-        Some(Wanted::Text) => Ok(respond::text(StatusCode::OK, text())),
+        Some(Wanted::Text) => Ok(response::text(StatusCode::OK, text())),
         Some(Wanted::Document(media, version)) => {
             let mut document = document();
             document.set(&["kind"], kind);
             document.set(&["apiVersion"], format!("{GROUP}/{version}"));
             document.set(&["metadata", "name"], COMPONENT);
             let accepted = Accepted { media, form: Form::Whole, pretty: false };
-            Ok(respond::document(StatusCode::OK, &document, accepted))
+            Ok(response::document(StatusCode::OK, &document, accepted))
         }
     }
 }

@@ -16,7 +16,7 @@ use machinery::codec::protobuf::wire::{BYTES, VARINT, key, put_bytes, put_varint
 
 use crate::{
     body::Body,
-    pipeline::respond::{self, Response},
+    response::{self, Response},
 };
 
 /// How long a profile takes if the request does not say it, in seconds.
@@ -51,7 +51,7 @@ pub(super) async fn serve(seconds: Option<&str>) -> Response {
     let seconds = duration(seconds);
     match record(seconds).await {
         Ok(profile) => {
-            let mut response = respond::bytes(StatusCode::OK, "application/octet-stream", Body::full(profile));
+            let mut response = response::bytes(StatusCode::OK, "application/octet-stream", Body::full(profile));
             let headers = response.headers_mut();
             headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"profile\""));
@@ -62,7 +62,7 @@ pub(super) async fn serve(seconds: Option<&str>) -> Response {
 }
 
 fn failed(why: &str) -> Response {
-    respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("Could not enable CPU profiling: {why}\n"))
+    response::text(StatusCode::INTERNAL_SERVER_ERROR, format!("Could not enable CPU profiling: {why}\n"))
 }
 
 /// What is no number above zero counts as nothing said.

@@ -30,13 +30,11 @@ use tokio::{
 
 use crate::{
     body::{Body, BodyError},
-    pipeline::{
-        authorize_info,
-        respond::{self, Response},
-    },
+    endpoint::Endpoint,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
+use auth::authorize_info;
 
 /// Bytes read from the file at once.
 const CHUNK: usize = 256 << 10;
@@ -83,7 +81,7 @@ impl Snapshots {
         // An open file stays readable when its name is gone.
         drop(folder);
         let body = Body::large(chunks(file), Some(length), length);
-        Ok(respond::bytes(StatusCode::OK, "application/octet-stream", body))
+        Ok(response::bytes(StatusCode::OK, "application/octet-stream", body))
     }
 
     async fn restore(&self, mut request: Request) -> Result<Response, Status> {
@@ -96,7 +94,7 @@ impl Snapshots {
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let answer = object! { "written" => count(restored.written), "deleted" => count(restored.deleted) };
         let text = [json::encode(&answer), b"\n".to_vec()].concat();
-        Ok(respond::bytes(StatusCode::OK, "application/json", Body::full(text)))
+        Ok(response::bytes(StatusCode::OK, "application/json", Body::full(text)))
     }
 }
 

@@ -10,7 +10,7 @@ use machinery::{
 };
 
 use super::{heading, page};
-use crate::{index::Index, pipeline::respond::Response, request::Request, server::Endpoint};
+use crate::{endpoint::Endpoint, pages::Index, request::Request, response::Response};
 
 /// The page.
 pub struct Statusz {

@@ -3,7 +3,7 @@
 use http::{HeaderValue, header};
 use http_body::Body as _;
 
-use super::respond::Response;
+use crate::response::Response;
 use crate::{body::Body, request::Request};
 use machinery::request::Verb;
 
@@ -41,7 +41,7 @@ pub(super) fn compress(response: Response) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::respond;
+    use crate::response;
 
     #[test]
     fn gzip_is_taken_where_it_is_named_plainly() {
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn only_large_answers_of_known_size_are_compressed() {
         let check = |body: Body, expect: bool| {
-            let response = compress(respond::bytes(http::StatusCode::OK, "application/json", body));
+            let response = compress(response::bytes(http::StatusCode::OK, "application/json", body));
             let encoding = response.headers().get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
             assert_eq!(encoding == Some("gzip"), expect);
             assert_eq!(response.headers().contains_key(header::VARY), expect);

@@ -9,11 +9,11 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 use tokio::sync::Semaphore;
 
-use super::respond::{self, Response};
+use crate::response::{self, Response};
 use crate::{
     flow_control::{Flow, FlowControl, is_mutating},
     request::Request,
-    server::ResourceTable,
+    table::ResourceTable,
 };
 use auth::User;
 use machinery::request::Verb;
@@ -110,7 +110,7 @@ impl Admitted {
 }
 
 fn too_many_requests(retry_after: u64) -> Response {
-    let mut response = respond::text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
+    let mut response = response::text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after));
     response
 }

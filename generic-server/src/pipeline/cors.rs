@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use regex_automata::meta::Regex;
 
-use super::respond::Response;
+use crate::response::Response;
 use crate::{body::Body, request::Request};
 
 /// The origins that may call from browsers.

@@ -10,8 +10,8 @@ use machinery::{
     request::Verb,
 };
 
-use super::respond::Response;
 use crate::request::Request;
+use crate::response::Response;
 
 /// Subresources whose requests last as long as they last.
 const STREAMS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];

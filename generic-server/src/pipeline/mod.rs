@@ -10,7 +10,6 @@ mod cors;
 mod deadline;
 mod impersonate;
 mod panic;
-pub mod respond;
 
 use std::{
     pin::pin,
@@ -24,11 +23,11 @@ use machinery::{Str, meta::status::Status};
 use tracing::Instrument;
 
 pub use authenticate::Authentication;
-pub use authorize::authorize_info;
 pub use concurrency::Concurrency;
 pub use cors::Cors;
 pub use impersonate::Impersonation;
 
+use crate::response::{self, NO_CACHE, Response};
 use crate::{
     body::Body,
     metrics::Metrics,
@@ -38,7 +37,6 @@ use crate::{
 };
 use auth::{Authorizer, Decision, User, header_text};
 use machinery::request::{Query, strict_percent_decode};
-use respond::Response;
 
 /// The way into the chain.
 pub struct Pipeline {
@@ -65,8 +63,6 @@ pub struct Pipeline {
 }
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// What every answer says to caches, unless it has more to say.
-pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 
 impl Pipeline {
     /// Answers one request.
@@ -75,7 +71,7 @@ impl Pipeline {
         let (mut parts, body) = request.into_parts();
         mend_headers(&mut parts.headers);
         let Some(path) = strict_percent_decode(parts.uri.path()) else {
-            return respond::text(http::StatusCode::BAD_REQUEST, "400 Bad Request");
+            return response::text(http::StatusCode::BAD_REQUEST, "400 Bad Request");
         };
         let path = String::from_utf8_lossy(&path);
         let query = Query::parse(parts.uri.query().unwrap_or(""));
@@ -108,7 +104,7 @@ impl Pipeline {
         received: Instant,
         rest: Option<Arc<Rest>>,
     ) -> http::Response<Body> {
-        let wanted = respond::wanted(&request);
+        let wanted = response::wanted(&request);
         let label = self.metrics.start(&request);
         let audit_id = request.audit_id.clone();
         let origin = request.header("origin").map(str::to_owned);
@@ -123,13 +119,13 @@ impl Pipeline {
         }
         let mut response = match outcome {
             Ok(response) => response,
-            Err(status) => respond::error(&status, wanted),
+            Err(status) => response::error(&status, wanted),
         };
         if let Some(lasting) = seen.lasting() {
             response.extensions_mut().insert(lasting);
         }
         if extra_space {
-            response = respond::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
+            response = response::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
         }
         if compress {
             response = compress::compress(response);

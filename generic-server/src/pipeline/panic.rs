@@ -5,7 +5,7 @@ use std::{future::Future, panic::AssertUnwindSafe};
 use futures_util::FutureExt;
 use machinery::meta::status::Status;
 
-use super::respond::Response;
+use crate::response::Response;
 
 /// Runs the request; a panic becomes an error.
 pub(super) async fn catch(run: impl Future<Output = Result<Response, Status>>) -> Result<Response, Status> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use machinery::{Str, Value};
 
 use crate::{
-    openapi::docs,
+    docs,
     resource::{Column, Printer},
 };
 

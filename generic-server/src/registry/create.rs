@@ -14,7 +14,7 @@ use storage::{
 };
 
 use super::{Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, metadata, reserve::Held};
-use crate::{admission::Operation, fields};
+use crate::{admission::Operation, registry::field_manager};
 
 /// How often a generated name is tried anew when it is taken.
 const NAME_TRIES: usize = 8;
@@ -53,7 +53,7 @@ impl Registry {
         }
         metadata::wipe_system_fields(&mut object);
         if !change.is_some_and(Change::tracks_fields) {
-            fields::track(write, self, None, &mut object).await;
+            field_manager::track(write, self, None, &mut object).await;
         }
         let name = metadata::text(&object, "name").to_owned();
         self.admit(Operation::Create, write, &name, None, &mut object).await?;

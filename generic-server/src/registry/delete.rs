@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation, OperationOptions},
-    handlers::options::{DeleteOptions, Propagation},
+    options::{DeleteOptions, Propagation},
 };
 
 /// What a delete did.

@@ -1,11 +1,12 @@
 //! The registry of one stored resource: reads from the watch cache, writes through the strategy into the store.
 
+mod backing;
 mod codec;
 mod consult;
 mod create;
 mod delete;
+pub mod field_manager;
 mod guaranteed_update;
-mod install;
 pub(crate) mod metadata;
 mod own;
 mod reserve;
@@ -27,13 +28,13 @@ use machinery::{
 };
 use storage::{
     Error as StoreError, Store,
-    cache::{Cache, Entry, Object, Options, ReadAt},
+    cache::{Cache, CacheError, Entry, Object, Options, ReadAt},
 };
 
+pub use backing::{Backing, Settings};
 pub use codec::StoredForm;
 pub use consult::{Consult, Judged};
 pub use delete::Deleted;
-pub use install::{Backing, Endpoints, Installed, Settings, install};
 pub use own::Place;
 pub use reserve::{Reservation, Reserve};
 pub use rewrite::Preconditions;
@@ -42,7 +43,7 @@ pub use versions::VersionForm;
 
 use crate::{
     admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
-    handlers::options::WriteOptions,
+    options::WriteOptions,
     resource::{Resource, WriteContext},
 };
 use auth::User;
@@ -185,7 +186,7 @@ impl Registry {
             return Ok(());
         }
         let read = self.cache().read(ReadAt::Any).await;
-        read.map(|_| ()).map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))
+        read.map(|_| ()).map_err(|e| read_error(&e, &self.group_resource()))
     }
 
     /// Ends the cache and its watches: the resource is gone, or another registry takes its place.
@@ -246,7 +247,7 @@ impl Registry {
     /// Reads what is stored at a key.
     async fn entry(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, Status> {
         let read = self.cache().get(key, at).await;
-        read.map_err(|e| crate::handlers::read_error(&e, &self.group_resource()))
+        read.map_err(|e| read_error(&e, &self.group_resource()))
     }
 
     /// Reads one object.
@@ -352,4 +353,18 @@ impl Registry {
 /// with very many fields take as much as the fields, and only applies need them.
 fn is_too_large(status: &Status) -> bool {
     status.code == 413
+}
+/// What a failed read of the cache means for the client.
+pub fn read_error(error: &CacheError, _resource: &GroupResource) -> Status {
+    match error {
+        CacheError::TooLarge { asked, current } => Status::too_large_resource_version(*asked, *current, 1),
+        CacheError::Expired { asked, oldest } => Status::too_old_resource_version(*asked, *oldest),
+        CacheError::NotReady => Status::too_many_requests(error.to_string(), 1),
+        CacheError::Stopped => Status::service_unavailable(error.to_string()),
+        CacheError::Store(error) => match error {
+            storage::Error::Compacted { .. } => Status::compacted_list(),
+            storage::Error::Timeout(_) | storage::Error::Unavailable(_) => Status::timeout(error, 1),
+            other => Status::internal_error(other),
+        },
+    }
 }

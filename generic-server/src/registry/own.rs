@@ -8,11 +8,9 @@ use machinery::{Str, Value, codec::json, meta::status::Status};
 
 use super::{Change, Deleted, Registry, Write, Written, metadata};
 use crate::{
-    fields::{self, Apply},
-    handlers::{
-        self,
-        options::{DeleteOptions, WriteOptions},
-    },
+    decode,
+    options::{DeleteOptions, WriteOptions},
+    registry::field_manager::{self, Apply},
 };
 use auth::User;
 
@@ -49,7 +47,7 @@ impl Registry {
     pub async fn create_as(&self, manager: &'static str, object: Value) -> Result<Written, Status> {
         let row = &self.row;
         let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
-        let object = handlers::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
+        let object = decode::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
         let namespace = metadata::text(&object, "namespace").to_owned();
         let (options, user, mut warnings) = (options_of(manager), User::loopback(), Vec::new());
         let mut write = self.own(&options, &user, &mut warnings, (&namespace, ""));
@@ -96,7 +94,7 @@ impl Registry {
             if let Some(managers) = before.at(&["metadata", "managedFields"]) {
                 state.set(&["metadata", "managedFields"], managers.clone());
             }
-            fields::track(&write, self, Some(&before), &mut state).await;
+            field_manager::track(&write, self, Some(&before), &mut state).await;
             encoded.push(self.form.encode(&state));
             before = state;
         }

@@ -17,7 +17,7 @@ use super::{
     is_too_large, metadata,
     reserve::Held,
 };
-use crate::{admission::Operation, fields, resource::SecondLook};
+use crate::{admission::Operation, registry::field_manager, resource::SecondLook};
 
 /// Makes the new state of an object from its current one. Called again for each newer state.
 #[async_trait]
@@ -118,7 +118,7 @@ impl Registry {
         self.place(write, &mut new);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
-            fields::track(write, self, Some(&old_versioned), &mut new).await;
+            field_manager::track(write, self, Some(&old_versioned), &mut new).await;
         } else {
             machinery::patch::apply::keep_times(&old_versioned, &mut new);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::REGISTERED;
 use super::Resource;
-use crate::discovery::REGISTERED;
 
 /// A class of versions: its key, and which are of it.
 type Class = (&'static str, fn(&str) -> bool);

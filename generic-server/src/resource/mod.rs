@@ -4,11 +4,13 @@
 mod columns;
 mod conversion;
 mod enablement;
+mod registered;
 mod row;
 mod strategy;
 
 pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
 pub use enablement::Enablement;
+pub use registered::REGISTERED;
 pub use row::{Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{SecondLook, Strategy, WriteContext};

@@ -19,8 +19,9 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{InUse, Lifecycle, Listener, Tls, head::Heads, refuse::refuse, usage::Usage};
+use super::{Lifecycle, Listener, Tls, head::Heads, refuse::refuse};
 use crate::Body;
+use crate::usage::{InUse, Usage};
 
 /// A client that has not finished its handshake or a request's headers by then is let go (upstream: 32 s).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::usage::Usage;
+use crate::usage::Usage;
 
 /// So much of a head is kept to tell what is wrong with it.
 const KEPT: usize = 16 * 1024;

@@ -10,10 +10,8 @@ mod lifecycle;
 mod listener;
 mod refuse;
 mod tls;
-mod usage;
 
 pub use connection::{ConnectionOptions, Lasting, Memo, Peer, PeerInfo, serve};
 pub use lifecycle::{Lifecycle, ShutdownOptions};
 pub use listener::{BindOptions, Listener};
 pub use tls::{CertificateFiles, CipherSuiteError, SniCertificate, Tls, TlsError, TlsOptions, known_cipher_suites};
-pub(crate) use usage::InUse;

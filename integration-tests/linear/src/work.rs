@@ -4,8 +4,8 @@
 use auth::User;
 use generic_server::{
     handlers::conform,
-    pipeline::respond,
     resource::{Converter, Resource, WriteContext},
+    response,
 };
 use machinery::{
     Value,
@@ -30,7 +30,7 @@ pub fn write(row: &Resource, text: &[u8], before: &[u8]) {
     }
     let mut problems = Vec::new();
     let Ok(object) = conform(row, kind, sent.clone(), &mut problems) else { return };
-    drop(respond::add_warnings(respond::page_not_found(), &problems));
+    drop(response::add_warnings(response::page_not_found(), &problems));
     let before = json::decode(before).ok().and_then(|before| conform(row, kind, before, &mut problems).ok());
     let mut other = object.clone();
     other.set(&["metadata", "labels", "more"], "x");

@@ -11,6 +11,7 @@ mod extended_resources;
 mod external_ips;
 mod limit_ranger;
 mod mountable_secrets;
+mod namespace_lifecycle;
 mod namespaces;
 mod node_restriction;
 mod node_selectors;
@@ -48,6 +49,7 @@ use machinery::{
 use policies::Tables;
 
 pub use event_rate::EventLimit;
+pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_selectors::NodeSelectorSettings;
 pub use pod_security::PodSecuritySettings;
 pub(crate) use priority::system_classes;

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use auth::{Attributes, Authorizer, User};
 use generic_server::{
     registry::{Consult, Judged, Registry},
-    server::{GenericServer, ResourceTable},
+    server::GenericServer,
+    table::ResourceTable,
 };
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{Str, Value, codec::json, meta::field_error::FieldError};

@@ -7,7 +7,7 @@ mod token_review;
 use std::sync::Arc;
 
 use auth::TokenAuthenticators;
-use generic_server::{registry::Endpoints, resource::Resource};
+use generic_server::{resource::Resource, table::Endpoints};
 
 pub use published::Trust;
 pub(crate) use published::task as publish;

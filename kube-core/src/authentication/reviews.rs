@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use auth::User;
-use generic_server::{pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use generic_server::{endpoint::Endpoint, request::Request, resource::Resource, response::Response};
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp, status::Status},

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::TokenAuthenticators;
-use generic_server::{fields, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use generic_server::{
+    endpoint::Endpoint, registry::field_manager, request::Request, resource::Resource, response::Response,
+};
 use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::review::Review;
@@ -24,7 +26,7 @@ impl Endpoint for TokenReview {
         let mut asked = Review::read(&mut request, row).await?;
         let review = &mut asked.document;
         review.remove_at(&["metadata", "namespace"]);
-        fields::track_virtual(row, &asked.options, review);
+        field_manager::track_virtual(row, &asked.options, review);
         let token = review.str_at(&["spec", "token"]).unwrap_or_default();
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));

@@ -8,7 +8,7 @@ mod validation;
 use std::sync::Arc;
 
 use auth::Authorizer;
-use generic_server::{registry::Endpoints, resource::Resource};
+use generic_server::{resource::Resource, table::Endpoints};
 use machinery::Str;
 
 use reviews::{AccessReview, Subject};

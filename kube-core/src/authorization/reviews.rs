@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, User, Verdict};
-use generic_server::{fields, pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use generic_server::{
+    endpoint::Endpoint, registry::field_manager, request::Request, resource::Resource, response::Response,
+};
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Str, Value,
@@ -45,7 +47,7 @@ impl Endpoint for AccessReview {
         if row.namespaced {
             review.set(&["metadata", "namespace"], &request.info.namespace);
         }
-        fields::track_virtual(row, &asked.options, review);
+        field_manager::track_virtual(row, &asked.options, review);
         let mut errors = Errors::default();
         validate(review, self.subject, &request.info.namespace, &mut errors);
         if errors.len() > 0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::{Authorizer, UserRules, aggregate};
-use generic_server::{pipeline::respond::Response, request::Request, resource::Resource, server::Endpoint};
+use generic_server::{endpoint::Endpoint, request::Request, resource::Resource, response::Response};
 use machinery::{Str, Value, meta::status::Status, object};
 
 use crate::review::Review;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    handlers::options::parse_int,
-    pipeline::respond::{self, Response},
+    endpoint::Endpoint,
+    options::parse_int,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -37,7 +37,7 @@ impl Endpoint for Logs {
         let container = container::chosen(&pod, request.query.get("container").unwrap_or_default())?;
         let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
         if node.is_empty() {
-            let mut nothing = respond::text(StatusCode::NO_CONTENT, "");
+            let mut nothing = response::text(StatusCode::NO_CONTENT, "");
             nothing.headers_mut().clear();
             return Ok(nothing);
         }
@@ -55,7 +55,7 @@ impl Endpoint for Logs {
         if !(200..=206).contains(&answer.status().as_u16()) {
             return Err(refusal(answer, &name).await);
         }
-        Ok(respond::bytes(StatusCode::OK, "text/plain", answer.into_body()))
+        Ok(response::bytes(StatusCode::OK, "text/plain", answer.into_body()))
     }
 }
 

@@ -11,10 +11,10 @@ mod target;
 use std::{collections::HashMap, sync::Arc};
 
 use generic_server::{
-    handlers::options::WriteOptions,
+    endpoint::Endpoint,
+    options::WriteOptions,
     registry::{Registry, Write},
     request::Request,
-    server::Endpoint,
 };
 use machinery::{Str, meta::status::Status};
 use outbound::{HttpsClient, Identity, Trust, client, plain_client};

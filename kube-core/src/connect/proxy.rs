@@ -4,10 +4,10 @@ use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::{
-    pipeline::respond::{self, Response},
+    endpoint::Endpoint,
     proxy::ForwardError,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
 use http::{HeaderValue, Method, StatusCode, Uri, header};
 use machinery::{Value, meta::status::Status};
@@ -191,7 +191,7 @@ fn split_path(path: &str, namespaced: bool) -> (&str, &str) {
 /// Relative links need a slash at the end of the root.
 fn with_slash(uri: &Uri) -> Response {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let mut response = respond::text(StatusCode::MOVED_PERMANENTLY, "");
+    let mut response = response::text(StatusCode::MOVED_PERMANENTLY, "");
     let headers = response.headers_mut();
     headers.clear();
     if let Ok(location) = HeaderValue::from_str(&format!("{}/{query}", uri.path())) {

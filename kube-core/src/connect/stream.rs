@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::Attributes;
-use generic_server::{pipeline::respond::Response, proxy::ForwardError, request::Request, server::Endpoint};
+use generic_server::{endpoint::Endpoint, proxy::ForwardError, request::Request, response::Response};
 use machinery::meta::{GroupResource, status::Status};
 use machinery::request::{Query, RequestInfo, Verb};
 
@@ -52,16 +52,18 @@ impl Endpoint for Stream {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
         let kubelet = outlets.kubelets.find(node).await?;
-        if !outbound::wants_upgrade(&request.headers) {
+        if !generic_server::proxy::wants_upgrade(&request.headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
         let path = with_query(&path, parameters(self.what, &request.query));
         let url = format!("https://{}{path}", kubelet.authority());
         let target = url.parse().map_err(Status::internal_error)?;
-        let headers = outbound::headers_of(&request);
-        outbound::forward(&outlets.kubelets.client, &mut request, target, headers).await.map_err(|why| match why {
-            ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
-            ForwardError::Protocol(why) => Status::unknown_error(why),
+        let headers = generic_server::proxy::headers_of(&request);
+        generic_server::proxy::forward(&outlets.kubelets.client, &mut request, target, headers).await.map_err(|why| {
+            match why {
+                ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
+                ForwardError::Protocol(why) => Status::unknown_error(why),
+            }
         })
     }
 }

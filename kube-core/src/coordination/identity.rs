@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use generic_server::{
-    handlers::options::DeleteOptions,
+    options::DeleteOptions,
     registry::Registry,
     tasks::{Task, TaskResult},
 };

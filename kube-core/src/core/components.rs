@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use generic_server::{
+    endpoint::Endpoint,
     handlers::computed::{Computed, Source},
-    server::Endpoint,
 };
 use machinery::{
     Value, array,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use generic_server::registry::{Endpoints, Registry};
+use generic_server::{registry::Registry, table::Endpoints};
 use machinery::Str;
 
 use super::pods;

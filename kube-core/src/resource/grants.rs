@@ -7,11 +7,9 @@ use std::{
 };
 
 use async_trait::async_trait;
+use auth::authorize_info;
 use auth::{Authorizer, User, service_account_of_name};
-use generic_server::{
-    pipeline::authorize_info,
-    registry::{Consult, Judged, Registry},
-};
+use generic_server::registry::{Consult, Judged, Registry};
 use machinery::{
     Value,
     meta::{field_error::FieldError, names},

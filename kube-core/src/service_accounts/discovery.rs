@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     Body,
-    pipeline::respond::{self, Response},
+    endpoint::Endpoint,
     request::Request,
-    server::Endpoint,
+    response::{self, Response},
 };
 use http::{HeaderValue, Method, StatusCode, header};
 use machinery::{
@@ -73,7 +73,7 @@ impl Endpoint for Discovery {
                 "id_token_signing_alg_values_supported" => keys.algorithms(),
             },
         };
-        let mut response = respond::bytes(StatusCode::OK, media, Body::full(json::encode(&document)));
+        let mut response = response::bytes(StatusCode::OK, media, Body::full(json::encode(&document)));
         let cached = HeaderValue::from_static("public, max-age=3600");
         response.headers_mut().insert(header::CACHE_CONTROL, cached);
         Ok(response)

@@ -1,7 +1,7 @@
 //! `serviceaccounts/token`: a token is asked for.
 
 use async_trait::async_trait;
-use generic_server::{pipeline::respond::Response, request::Request, server::Endpoint};
+use generic_server::{endpoint::Endpoint, request::Request, response::Response};
 use machinery::{
     Str, Value,
     meta::{FieldError, GroupKind, GroupResource, Meta, TimeForm, Timestamp, status::Status},

@@ -3,7 +3,7 @@
 
 use std::{hash::BuildHasher as _, net::IpAddr, sync::Arc};
 
-use generic_server::{handlers::options::DeleteOptions, registry::Registry};
+use generic_server::{options::DeleteOptions, registry::Registry};
 use machinery::{
     Value,
     meta::{

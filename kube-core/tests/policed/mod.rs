@@ -6,9 +6,9 @@ use arc_swap::ArcSwap;
 use auth::{Authorizer, Mode};
 use generic_server::{
     admission::Chain,
-    registry::{Backing, Installed, Settings, StoredForm, install},
+    registry::{Backing, Settings, StoredForm},
     resource::Resource,
-    server::ResourceTable,
+    table::{Installed, ResourceTable, install},
 };
 use machinery::Value;
 use policies::{Policies, Tables};

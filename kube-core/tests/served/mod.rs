@@ -7,10 +7,10 @@ use bytes::Bytes;
 use generic_server::{
     admission::Chain,
     handlers,
-    pipeline::respond::{self, Response},
-    registry::{Backing, Settings, StoredForm, install},
+    registry::{Backing, Settings, StoredForm},
     request::Request,
-    server::Entry,
+    response::{self, Response},
+    table::{Entry, install},
 };
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
@@ -79,8 +79,8 @@ impl Served {
             body: None,
             extensions: http::Extensions::new(),
         };
-        let wanted = respond::wanted(&request);
-        handlers::serve(request, entry.clone()).await.unwrap_or_else(|status| respond::error(&status, wanted))
+        let wanted = response::wanted(&request);
+        handlers::serve(request, entry.clone()).await.unwrap_or_else(|status| response::error(&status, wanted))
     }
 }
 

@@ -23,8 +23,8 @@ use crate::{
     body::{Body, BodyError},
     negotiate::{Form, Media},
     offload,
-    pipeline::respond::{self, Response, encode},
     registry::{Registry, VersionForm},
+    response::{self, Response, encode},
 };
 
 /// The size of a piece, give or take an object.
@@ -83,7 +83,7 @@ impl View {
             let rest = pieces.into_stream();
             Body::large(stream::iter(made.into_iter().map(Ok)).chain(rest), length, size)
         };
-        Ok(respond::bytes(StatusCode::OK, media.name(), body))
+        Ok(response::bytes(StatusCode::OK, media.name(), body))
     }
 
     /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.

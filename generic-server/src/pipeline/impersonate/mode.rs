@@ -8,7 +8,7 @@ use machinery::{
 };
 
 use super::metrics::ImpersonationMetrics;
-use crate::pipeline::authorize::refusal_of;
+use auth::refusal_of;
 use auth::{Attributes, Authorizer, User, node_of_name, service_account_of_name};
 use machinery::request::{RequestInfo, Verb, resource_info};
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    pipeline::respond::Response,
+    endpoint::Endpoint,
     registry::{Preconditions, Registry},
     request::Request,
     resource::Resource,
-    server::Endpoint,
+    response::Response,
 };
 use machinery::{
     Str, Value,

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use generic_server::{
-    handlers::options::DeleteOptions,
-    pipeline::respond::Response,
+    endpoint::Endpoint,
+    options::DeleteOptions,
     registry::{Preconditions, Registry, Settings},
     request::Request,
-    server::Endpoint,
+    response::Response,
 };
 use machinery::{
     Str, Value,
@@ -59,7 +59,7 @@ impl Eviction {
 /// The options of the deletion: the document's, or else the request's dry run.
 fn delete_options(posted: &Posted, settings: &Settings) -> Result<DeleteOptions, Status> {
     let body = posted.document.get("deleteOptions").cloned().unwrap_or_else(Value::object);
-    let mut options = DeleteOptions::read(&posted.request, Some(body), settings)?;
+    let mut options = DeleteOptions::read(&posted.request, Some(body), settings.deletes_unreadable)?;
     options.dry_run |= posted.options.dry_run;
     Ok(options)
 }
@@ -151,7 +151,7 @@ impl Eviction {
     /// The budgets that cover a pod. One without a selector, or with one that cannot be read, covers nothing.
     async fn budgets_of(&self, namespace: &str, pod: &Value) -> Result<Vec<Value>, Status> {
         let read = self.budgets.cache().read(ReadAt::Latest).await;
-        let snapshot = read.map_err(|e| generic_server::handlers::read_error(&e, &self.budgets.group_resource()))?;
+        let snapshot = read.map_err(|e| generic_server::registry::read_error(&e, &self.budgets.group_resource()))?;
         let mut covering = Vec::new();
         for entry in snapshot.range(&self.budgets.namespace_prefix(namespace), None) {
             let Some(object) = entry.object() else { continue };

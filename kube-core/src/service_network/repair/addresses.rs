@@ -4,7 +4,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use generic_server::{
-    handlers::options::DeleteOptions,
+    options::DeleteOptions,
     registry::Registry,
     tasks::{Task, TaskContext, TaskResult},
 };

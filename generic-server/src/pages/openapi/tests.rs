@@ -14,12 +14,14 @@ use machinery::{
     schema::{Schema, Shape},
 };
 
-use super::{OpenApi, paths::group_id};
+use super::{OpenApi, V2, negotiate};
+use crate::openapi::{members::Encoding, paths::group_id};
 use crate::{
-    pipeline::respond::Response,
+    endpoint::Endpoint as _,
     request::Request,
     resource::{Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
-    server::{Endpoint as _, Entry, ResourceTable},
+    response::Response,
+    table::{Entry, ResourceTable},
 };
 use auth::{Mode, User};
 
@@ -273,4 +275,24 @@ fn group_names_become_words() {
     check("rbac.authorization.k8s.io", "rbacAuthorization");
     check("flowcontrol.apiserver.k8s.io", "flowcontrolApiserver");
     check("crd-openapi.example.dev", "crdOpenapiExampleDev");
+}
+
+#[test]
+fn clients_get_the_encoding_that_they_name_first_among_the_best() {
+    let check = |accept: &str, expect: Option<Encoding>| {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"));
+        assert_eq!(negotiate(&headers, &V2).map(|(encoding, _)| encoding), expect, "{accept}");
+    };
+    check("", Some(Encoding::Json));
+    check("*/*", Some(Encoding::Json));
+    check("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", Some(Encoding::Protobuf));
+    check(
+        "application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5,application/*;q=0.1",
+        Some(Encoding::Protobuf),
+    );
+    check("application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5, application/json", Some(Encoding::Json));
+    check("application/com.github.proto-openapi.spec.v3.v1.0+protobuf", None);
+    check("application/yaml", None);
+    check("text/plain, application/json;q=0.5", Some(Encoding::Json));
 }

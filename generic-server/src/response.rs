@@ -20,6 +20,9 @@ use crate::{
 /// A response of this server.
 pub type Response = HttpResponse<Body>;
 
+/// What every answer says to caches, unless it has more to say.
+pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
+
 /// A response of plain text, as Go's http.Error and the health handlers write it.
 pub fn text(code: StatusCode, body: impl Into<Bytes>) -> Response {
     let mut response = HttpResponse::new(Body::full(body));

@@ -1,13 +1,41 @@
 //! The rows of one server, by group. A table is immutable; one with another group differs from it in that group alone, so
 //! that thousands of groups can come and go one by one.
 
-use std::sync::{Arc, OnceLock};
+mod install;
+mod metrics;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use imbl::{OrdMap, ordmap::DiffItem};
 use machinery::Str;
 
-use super::Entry;
-use crate::discovery::{self, Group};
+use crate::{
+    discovery::{self, Group},
+    endpoint::{AfterWrite, Endpoint},
+    openapi::RowParts,
+    registry::Registry,
+    resource::Resource,
+};
+
+pub use install::{Endpoints, Installed, install};
+pub use metrics::StorageMetrics;
+
+/// A row, and who serves it.
+pub struct Entry {
+    /// The row.
+    pub row: Resource,
+    /// Where its objects are; none for a virtual resource.
+    pub registry: Option<Arc<Registry>>,
+    /// Who serves a virtual resource (the key is empty), and subresources with rules of their own.
+    pub endpoints: HashMap<Str, Arc<dyn Endpoint>>,
+    /// What is done after a write, before its answer goes out.
+    pub after_write: Option<Arc<dyn AfterWrite>>,
+    /// What OpenAPI says of the row.
+    pub openapi: RowParts,
+}
 
 /// The rows of one server: group, version, plural name.
 #[derive(Clone, Default)]

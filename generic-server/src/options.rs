@@ -5,10 +5,10 @@ use machinery::{
     meta::{field_error::FieldError, gvk::GroupKind, status::Status},
 };
 
-use crate::{registry::Settings, request::Request};
+use crate::request::Request;
 
 /// The option to delete an object that cannot be read.
-pub(super) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+pub(crate) const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 
 /// What to do about unknown and repeated fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn validate_dry_run(dry_run: &[&str], errors: &mut Vec<FieldError>) {
 }
 
 /// Refuses with 422 if options are wrong.
-pub(super) fn refuse(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
+pub(crate) fn refuse(kind: &str, errors: Vec<FieldError>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors)) }
 }
 
@@ -194,8 +194,8 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// From a body (a DeleteOptions document) or, without one, from the query. The option to delete what cannot be read
-    /// counts only if `settings` have it.
-    pub fn read(request: &Request, body: Option<Value>, settings: &Settings) -> Result<Self, Status> {
+    /// counts only if the server deletes such objects.
+    pub fn read(request: &Request, body: Option<Value>, deletes_unreadable: bool) -> Result<Self, Status> {
         let body = match body {
             Some(body) => body,
             None => Self::of_query(request)?,
@@ -226,7 +226,7 @@ impl DeleteOptions {
             body.get("dryRun").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).collect();
         validate_dry_run(&dry_run, &mut errors);
         let ignore_store_read_error =
-            settings.deletes_unreadable && body.get(IGNORE_READ_ERROR).and_then(Value::as_bool) == Some(true);
+            deletes_unreadable && body.get(IGNORE_READ_ERROR).and_then(Value::as_bool) == Some(true);
         if ignore_store_read_error {
             validate_alone(&body, &mut errors);
         }

@@ -14,7 +14,7 @@ use machinery::{
     schema::{TypeId, openapi::Flavor},
 };
 
-use super::{
+use crate::openapi::{
     frame::Frame,
     members::{Encoding, Members, Part, Parts},
     row::{Added, Published, hash_with},
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     body::Piece,
-    server::{Entry, ResourceTable},
+    table::{Entry, ResourceTable},
 };
 
 /// The documents for one state of the rows.

@@ -1,69 +1,15 @@
 //! From rows to entries: a registry for each stored resource, shared by its versions.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use machinery::Str;
-use storage::{Store, encrypt::Encryption};
 
-use super::Registry;
+use super::Entry;
 use crate::{
-    admission::Admission,
-    resource::{Enablement, Resource},
-    server::{Endpoint, Entry},
+    endpoint::Endpoint,
+    registry::{Backing, Registry},
+    resource::Resource,
 };
-
-/// Where the objects of all servers are kept, and who admits writes.
-#[derive(Clone)]
-pub struct Backing {
-    /// The store.
-    pub store: Arc<dyn Store>,
-    /// How values are encrypted there; `None`: not at all.
-    pub encryption: Option<Arc<Encryption>>,
-    /// What all keys start with: `/registry`.
-    pub root: Str,
-    /// Who admits writes.
-    pub admission: Arc<dyn Admission>,
-    /// What flags say of all stored resources.
-    pub settings: Settings,
-}
-
-impl Backing {
-    /// The store for one resource's keys.
-    pub(super) fn store_of(&self, row: &Resource) -> Arc<dyn Store> {
-        match &self.encryption {
-            Some(encryption) => encryption.wrap(self.store.clone(), &row.group, &row.plural),
-            None => self.store.clone(),
-        }
-    }
-}
-
-/// What flags say of all stored resources. The defaults are the flags'.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// `--event-ttl`: how long objects of kinds that expire are kept after their last write.
-    pub event_ttl: Duration,
-    /// `--min-request-timeout`: a watch without a timeout of its own lasts between this and twice as long; zero: until
-    /// its client ends it.
-    pub min_watch_timeout: Duration,
-    /// `--delete-collection-workers`, at least 1: objects that a collection's deletion removes at once.
-    pub delete_collection_workers: usize,
-    /// The feature gate AllowUnsafeMalformedObjectDeletion: whoever may can delete objects that cannot be read.
-    pub deletes_unreadable: bool,
-    /// `--runtime-config`: which built-in versions and resources are served.
-    pub apis: Enablement,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            event_ttl: Duration::from_secs(3600),
-            min_watch_timeout: Duration::from_secs(1800),
-            delete_collection_workers: 1,
-            deletes_unreadable: false,
-            apis: Enablement::default(),
-        }
-    }
-}
 
 /// Endpoints of virtual resources and of subresources with rules of their own: (group, `resource` or
 /// `resource/subresource`) → who serves it.

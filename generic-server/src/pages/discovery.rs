@@ -10,13 +10,14 @@ use async_trait::async_trait;
 use http::{HeaderValue, Method, StatusCode, header};
 use machinery::{Str, meta::status::Status};
 
-use super::{Document, Documents, Group, Listing, merge};
+use crate::discovery::{Document, Documents, Group, Listing, merge};
 use crate::{
     body::Body,
+    endpoint::{Endpoint, VersionEndpoints},
     negotiate::{Accepted, Form, Media, Offer},
-    pipeline::respond::{self, Response},
     request::Request,
-    server::{Endpoint, ResourceTable, VersionEndpoints},
+    response::{self, Response},
+    table::ResourceTable,
 };
 
 /// Groups that are served by others (the aggregator's remote servers).
@@ -128,27 +129,27 @@ impl Discovery {
         }
         match place {
             Place::Core => {
-                let accepted = respond::accepted(request, &Offer { routed: true, ..Offer::DISCOVERY })?;
+                let accepted = response::accepted(request, &Offer { routed: true, ..Offer::DISCOVERY })?;
                 if accepted.form == Form::Aggregated {
                     return Ok(aggregated(request, documents.aggregated_core(), accepted));
                 }
                 let versions = documents.core_versions(&self.address);
-                Ok(respond::document(StatusCode::OK, &versions, accepted))
+                Ok(response::document(StatusCode::OK, &versions, accepted))
             }
             Place::Groups { aggregates } => {
                 let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::PLAIN } };
-                let accepted = respond::accepted(request, &offer)?;
+                let accepted = response::accepted(request, &offer)?;
                 if accepted.form == Form::Aggregated {
                     return Ok(aggregated(request, documents.aggregated_groups(), accepted));
                 }
                 Ok(listing(documents.group_list(), accepted))
             }
             Place::Group(group) => {
-                let accepted = respond::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
+                let accepted = response::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
                 documents.group(group).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
             }
             Place::Version(group, version) => {
-                let accepted = respond::accepted(request, &Offer::PLAIN)?;
+                let accepted = response::accepted(request, &Offer::PLAIN)?;
                 documents.resources(group, version).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
             }
         }
@@ -197,16 +198,16 @@ impl Place {
 
 fn plain(document: &Document, accepted: Accepted) -> Response {
     if accepted == Accepted::JSON {
-        return respond::bytes(StatusCode::OK, Media::Json.name(), Body::full(document.json()));
+        return response::bytes(StatusCode::OK, Media::Json.name(), Body::full(document.json()));
     }
-    respond::document(StatusCode::OK, document.value(), accepted)
+    response::document(StatusCode::OK, document.value(), accepted)
 }
 
 fn listing(listing: &Listing, accepted: Accepted) -> Response {
     if accepted.media == Media::Json && !accepted.pretty {
-        return respond::bytes(StatusCode::OK, respond::content_type(accepted), Body::pieces(listing.json()));
+        return response::bytes(StatusCode::OK, response::content_type(accepted), Body::pieces(listing.json()));
     }
-    respond::document(StatusCode::OK, &listing.value(), accepted)
+    response::document(StatusCode::OK, &listing.value(), accepted)
 }
 
 /// The aggregated form, which clients cache by its ETag.

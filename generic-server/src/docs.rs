@@ -7,7 +7,7 @@ const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
 
 /// All of it.
-pub(super) fn all() -> &'static str {
+pub(crate) fn all() -> &'static str {
     DOCS
 }
 

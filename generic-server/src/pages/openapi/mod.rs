@@ -1,5 +1,7 @@
 //! `/openapi/v3`, its documents, and `/openapi/v2`, for the whole chain.
 
+mod documents;
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime},
@@ -10,16 +12,14 @@ use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use machinery::{meta::Status, schema::openapi::Flavor};
 
-use super::{
-    documents::{Document, Documents, Shared},
-    members::Encoding,
-    row::Published,
-};
+use self::documents::{Document, Documents, Shared};
+use crate::openapi::{members::Encoding, row::Published};
 use crate::{
     body::{Body, Piece},
-    pipeline::respond::Response,
+    endpoint::Endpoint,
     request::Request,
-    server::{Endpoint, Entry, ResourceTable},
+    response::Response,
+    table::{Entry, ResourceTable},
 };
 
 /// OpenAPI of a chain of servers.
@@ -214,29 +214,4 @@ impl OpenApi {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_get_the_encoding_that_they_name_first_among_the_best() {
-        let check = |accept: &str, expect: Option<Encoding>| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"));
-            assert_eq!(negotiate(&headers, &V2).map(|(encoding, _)| encoding), expect, "{accept}");
-        };
-        check("", Some(Encoding::Json));
-        check("*/*", Some(Encoding::Json));
-        check("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", Some(Encoding::Protobuf));
-        check(
-            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5,application/*;q=0.1",
-            Some(Encoding::Protobuf),
-        );
-        check(
-            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf;q=0.5, application/json",
-            Some(Encoding::Json),
-        );
-        check("application/com.github.proto-openapi.spec.v3.v1.0+protobuf", None);
-        check("application/yaml", None);
-        check("text/plain, application/json;q=0.5", Some(Encoding::Json));
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// The state of one connection.
-pub(super) struct Usage {
+pub(crate) struct Usage {
     state: Mutex<State>,
     /// The last answer that may last has ended: there is a deadline again.
     changed: Notify,
@@ -59,7 +59,7 @@ pub(crate) struct InUse {
 
 impl Usage {
     /// Of a connection whose handshake is done.
-    pub(super) fn new(http2: bool, request_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(http2: bool, request_timeout: Duration) -> Arc<Self> {
         // A client of HTTP/2 may connect before it has anything to ask.
         let waits = if http2 { Waits::Request } else { Waits::Head };
         let state = State { open: 0, lasting: 0, waits, since: Instant::now(), unseen: true };
@@ -71,7 +71,7 @@ impl Usage {
     }
 
     /// A request has begun: its head is here.
-    pub(super) fn begin(self: &Arc<Self>) -> InUse {
+    pub(crate) fn begin(self: &Arc<Self>) -> InUse {
         let mut state = self.state();
         state.open += 1;
         state.since = Instant::now();
@@ -80,7 +80,7 @@ impl Usage {
     }
 
     /// Bytes came. True if they begin a head.
-    pub(super) fn read(&self) -> bool {
+    pub(crate) fn read(&self) -> bool {
         let mut state = self.state();
         let begins = state.open == 0 && state.waits == Waits::Request;
         if begins {
@@ -90,13 +90,13 @@ impl Usage {
     }
 
     /// Whether what is read now is a head of which no request was made yet.
-    pub(super) fn in_head(&self) -> bool {
+    pub(crate) fn in_head(&self) -> bool {
         let state = self.state();
         state.open == 0 && state.unseen && state.waits == Waits::Head
     }
 
     /// Another protocol takes the connection over.
-    pub(super) fn hand_over(&self) {
+    pub(crate) fn hand_over(&self) {
         self.state().waits = Waits::Nothing;
     }
 
@@ -115,7 +115,7 @@ impl Usage {
     }
 
     /// Returns when the connection is to be closed; false if answers are left that nobody takes.
-    pub(super) async fn overdue(&self, told: Option<Instant>) -> bool {
+    pub(crate) async fn overdue(&self, told: Option<Instant>) -> bool {
         loop {
             match self.deadline(told) {
                 Some(at) if at <= Instant::now() => return self.state().open == 0,
@@ -128,7 +128,7 @@ impl Usage {
 
 impl InUse {
     /// The answer lasts: as long as it does the connection is in use.
-    pub(super) fn lasts(&mut self) {
+    pub(crate) fn lasts(&mut self) {
         if !self.lasts {
             self.lasts = true;
             self.usage.state().lasting += 1;

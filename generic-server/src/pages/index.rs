@@ -7,10 +7,11 @@ use http::{Method, StatusCode};
 use machinery::{Map, Str, Value, meta::status::Status, object};
 
 use crate::{
+    endpoint::Endpoint,
     negotiate::{Accepted, Media, Offer},
-    pipeline::respond::{self, Response},
     request::Request,
-    server::{Endpoint, GenericServer},
+    response::{self, Response},
+    server::GenericServer,
 };
 
 /// The list of all paths of a chain.
@@ -37,7 +38,7 @@ impl Endpoint for Index {
     async fn serve(&self, _request: Request) -> Result<Response, Status> {
         let paths: Value = self.paths().into_iter().map(Value::from).collect();
         let text = machinery::codec::json::encode_pretty(&object! { "paths" => paths });
-        Ok(respond::bytes(StatusCode::OK, Media::Json.name(), text.into()))
+        Ok(response::bytes(StatusCode::OK, Media::Json.name(), text.into()))
     }
 }
 
@@ -114,9 +115,9 @@ impl Endpoint for Version {
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
-        let accepted = respond::accepted(&request, &Offer::JSON)?;
+        let accepted = response::accepted(&request, &Offer::JSON)?;
         // Meant for people, whoever asks.
-        Ok(respond::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted }))
+        Ok(response::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted }))
     }
 }
 

@@ -14,8 +14,10 @@ use machinery::{
 };
 use storage::cache::{Object, ReadAt};
 
-use super::{Admission, Attributes, Operation};
-use crate::registry::Registry;
+use generic_server::{
+    admission::{Admission, Attributes, Operation},
+    registry::Registry,
+};
 
 /// The namespaces that the server itself needs.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];

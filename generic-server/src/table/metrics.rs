@@ -7,8 +7,8 @@ use machinery::Str;
 use prometheus::{GaugeVec, Opts, Registry as Prometheus};
 use storage::Store;
 
-use super::register;
-use crate::{server::ResourceTable, tasks::Task};
+use super::ResourceTable;
+use crate::{metrics::register, tasks::Task};
 
 /// The value of a resource whose objects could not be counted, as upstream has it.
 const FAILED: f64 = -1.0;

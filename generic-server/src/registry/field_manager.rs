@@ -16,10 +16,8 @@ use machinery::{
 };
 
 use crate::{
-    handlers::{
-        self,
-        options::{FieldValidation, WriteOptions},
-    },
+    decode,
+    options::{FieldValidation, WriteOptions},
     registry::{Change, Registry, Write},
     resource::{Converter, Resource},
 };
@@ -235,12 +233,12 @@ impl Change for Apply<'_> {
             return Ok(None);
         }
         if let (Some(repeated), FieldValidation::Warn) = (&self.repeated, self.options.field_validation) {
-            warnings.extend(handlers::repeated_keys(repeated));
+            warnings.extend(decode::repeated_keys(repeated));
         }
         let object = self.merged(current).await?;
         let uid = self.config.str_at(&["metadata", "uid"]).unwrap_or("");
-        handlers::check_name(&object, self.name)?;
-        handlers::check_namespace(&object, self.namespace, self.row.namespaced)?;
+        decode::check_name(&object, self.name)?;
+        decode::check_namespace(&object, self.namespace, self.row.namespaced)?;
         if current.is_none() && !uid.is_empty() {
             let resource = GroupResource::new(self.row.group.clone(), self.row.plural.clone());
             let why =
@@ -249,7 +247,7 @@ impl Change for Apply<'_> {
         }
         let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
         let mut problems = Vec::new();
-        let object = handlers::conform_applied(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
+        let object = decode::conform_applied(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
         match self.options.field_validation {
             FieldValidation::Strict if !problems.is_empty() => {
                 return Err(Status::bad_request(format!("strict decoding error: {}", problems.join(", "))));
