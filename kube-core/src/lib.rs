@@ -4,6 +4,7 @@ pub mod admission;
 mod conversion;
 mod defaults;
 mod namespaces;
+mod pod_gates;
 mod posted;
 mod review;
 mod row;

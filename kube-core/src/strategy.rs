@@ -15,7 +15,7 @@ use machinery::{
 };
 
 use crate::{
-    core::pods,
+    pod_gates,
     validation::{Errors, Field},
 };
 
@@ -296,7 +296,7 @@ impl Kind {
     fn drop_disabled(&self, new: &mut Value, old: Option<&Value>) {
         let Some(path) = self.rules.template else { return };
         if new.at(path).is_some() {
-            pods::drop_disabled(Some(new.at_mut(path)), old.and_then(|old| old.at(path)));
+            pod_gates::drop_disabled(Some(new.at_mut(path)), old.and_then(|old| old.at(path)));
         }
     }
 }

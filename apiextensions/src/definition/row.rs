@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use generic_server::resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField};
+use generic_server::{
+    printer,
+    resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField},
+};
 use machinery::{
     Str, Value,
     request::Verbs,
@@ -54,17 +57,8 @@ pub(crate) fn row() -> Resource {
 struct Plain;
 
 static COLUMNS: LazyLock<[Column; 2]> = LazyLock::new(|| {
-    let column = |name: &'static str, kind: &'static str, format: &'static str, description: &'static str| Column {
-        name: Str::new_static(name),
-        kind: Str::new_static(kind),
-        format: Str::new_static(format),
-        description: Str::new_static(description),
-        priority: 0,
-    };
-    [
-        column("Name", "string", "name", crate::serving::NAME_DESCRIPTION),
-        column("Created At", "date", "", crate::serving::CREATED_DESCRIPTION),
-    ]
+    let date = |name| Column { name: Str::new_static(name), kind: Str::new_static("date"), ..printer::AGE.column() };
+    [printer::NAME.column(), date("Created At")]
 });
 
 impl Printer for Plain {

@@ -1,6 +1,9 @@
 //! Table columns of custom resources.
 
-use generic_server::resource::{Column, Printer};
+use generic_server::{
+    printer,
+    resource::{Column, Printer},
+};
 use machinery::{
     Str, Value,
     codec::json,
@@ -9,11 +12,6 @@ use machinery::{
 
 use super::jsonpath::JsonPath;
 use crate::definition::Version;
-
-/// What upstream's API documentation says of metadata.name.
-pub(crate) const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// What upstream's API documentation says of metadata.creationTimestamp.
-pub(crate) const CREATED_DESCRIPTION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// The columns of one version.
 pub(super) struct Columns {
@@ -25,7 +23,7 @@ pub(super) struct Columns {
 impl Columns {
     /// The columns that a version names; the age if it names none. A path that cannot be read ends the list.
     pub(super) fn of(version: Version<'_>) -> Self {
-        let name = described("Name", "string", "name", NAME_DESCRIPTION);
+        let name = printer::NAME.column();
         let mut columns = Columns { columns: vec![name], paths: Vec::new() };
         for wanted in version.list("additionalPrinterColumns") {
             let text = |key: &str| wanted.str_at(&[key]).unwrap_or_default();
@@ -39,17 +37,11 @@ impl Columns {
             columns.paths.push(path);
         }
         if columns.paths.is_empty() {
-            columns.columns.push(described("Age", "date", "", CREATED_DESCRIPTION));
+            columns.columns.push(Column { kind: Str::new_static("date"), ..printer::AGE.column() });
             columns.paths.extend(JsonPath::parse(".metadata.creationTimestamp"));
         }
         columns
     }
-}
-
-/// A column that is the same in thousands of tables.
-fn described(name: &'static str, kind: &'static str, format: &'static str, description: &'static str) -> Column {
-    let text = Str::new_static;
-    Column { name: text(name), kind: text(kind), format: text(format), description: text(description), priority: 0 }
 }
 
 fn column(name: &str, kind: &str, format: &str, description: &str, priority: i64) -> Column {

@@ -19,7 +19,6 @@ use generic_server::{
 use machinery::{Str, Value};
 use outbound::Services;
 
-pub(crate) use columns::{CREATED_DESCRIPTION, NAME_DESCRIPTION};
 pub use metrics::ConversionMetrics;
 pub(crate) use tables::Tables;
 

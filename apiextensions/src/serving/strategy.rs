@@ -14,7 +14,6 @@ use machinery::{
     meta::{
         Meta,
         field_error::{FieldError, FieldErrorKind},
-        go_text,
     },
     patch::apply::ResetFields,
     schema::{self, LazySchema, Schema, structural},
@@ -146,7 +145,7 @@ fn nested<'a>(object: &'a Value, path: &str) -> Option<Option<&'a Value>> {
 
 fn accessor_error(path: &str, value: Option<&Value>, expected: &str) -> String {
     let (shown, found) = match value {
-        Some(value) => (go_text::json(value), go_type(value)),
+        Some(value) => (machinery::json::encode_text(value), go_type(value)),
         None => (String::new(), "map[string]interface {}"),
     };
     let shown = shown.trim_matches('"');

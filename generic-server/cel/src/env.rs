@@ -1,17 +1,12 @@
-//! What an expression can name, and how it is compiled.
+//! What an expression can name.
 
 use std::sync::Arc;
 
 use machinery::Str;
 
-use crate::check::{self, Reference};
-use crate::cost::{self, Cost};
-use crate::decl::Decl;
-use crate::eval::Plan;
 use crate::library::{self, Function};
-use crate::syntax::{self, Issues};
 use crate::types::Type;
-use crate::value::Value;
+use crate::types::decl::Decl;
 
 /// The variables and types that expressions of one kind can use.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +81,11 @@ impl Env {
         }
     }
 
+    /// How many variables there are.
+    pub(crate) fn len(&self) -> usize {
+        self.variables.len()
+    }
+
     pub(crate) fn structs(&self) -> Option<&dyn Structs> {
         self.structs.as_deref()
     }
@@ -93,56 +93,5 @@ impl Env {
     /// A function that all expressions have, or these.
     pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
         library::function(name).or_else(|| self.functions.iter().find(|(n, _)| *n == name).map(|(_, f)| *f))
-    }
-
-    /// Compiles an expression.
-    pub fn compile(&self, text: &str) -> Result<Program, Issues> {
-        let parsed = syntax::parse(text)?;
-        let checked = check::check(self, parsed, text)?;
-        let cost = cost::estimate(self, &checked);
-        let mut used = vec![false; self.variables.len()];
-        for reference in &checked.refs {
-            if let Reference::Variable(place) = reference {
-                used[*place] = true;
-            }
-        }
-        let result = checked.type_of(&checked.expr).clone();
-        let (plan, fault) = match Plan::of(&checked) {
-            Ok(plan) => (plan, None),
-            Err(fault) => (Plan::Constant(Value::Null), Some(fault)),
-        };
-        Ok(Program { plan, fault, result, cost, used })
-    }
-}
-
-/// An expression that can be evaluated.
-#[derive(Clone, Debug)]
-pub struct Program {
-    pub(crate) plan: Plan,
-    fault: Option<String>,
-    result: Type,
-    cost: Cost,
-    used: Vec<bool>,
-}
-
-impl Program {
-    /// The type of its value.
-    pub fn result(&self) -> &Type {
-        &self.result
-    }
-
-    /// What evaluating it costs at least and at most, by what is known of the sizes of its variables.
-    pub fn cost(&self) -> Cost {
-        self.cost
-    }
-
-    /// Why it cannot be evaluated although its types are right: a pattern in it does not compile.
-    pub fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
-    }
-
-    /// Whether it names the variable of this place.
-    pub fn uses(&self, place: usize) -> bool {
-        self.used.get(place).copied().unwrap_or(false)
     }
 }

@@ -18,23 +18,23 @@
 
 mod check;
 mod cost;
-mod data;
-mod decl;
 mod env;
 mod eval;
 mod json;
 mod library;
+mod program;
 pub mod syntax;
 mod types;
 mod value;
 
 pub use cost::Cost;
-pub use data::{Data, from_json};
-pub use decl::{Decl, DeclKind, FieldDecl, escape};
-pub use env::{Env, Program, Structs};
+pub use env::{Env, Structs};
 pub use eval::Variables;
 pub use json::json_of;
 pub use library::authorizer::{Authorize, Question, authorizer, authorizer_type, resource_check, resource_check_type};
+pub use program::Program;
 pub use syntax::{Issue, Issues};
 pub use types::Type;
+pub use types::decl::{Decl, DeclKind, FieldDecl, escape};
+pub use value::data::{Data, from_json};
 pub use value::{Error, Key, Opaque, Result, Value};

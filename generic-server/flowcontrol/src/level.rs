@@ -14,7 +14,8 @@ use tokio::sync::oneshot;
 use crate::{
     Demand, Integrator, LimitResponse, Nanos, Rejection, Work,
     metrics::{FlowMetrics, LevelMetrics},
-    queue_set::{Arrival, Execution, Grant, QueueSet, Ticket},
+    queue::Ticket,
+    queue_set::{Arrival, Execution, Grant, QueueSet},
     retry_after::RetryAfter,
     timing,
 };

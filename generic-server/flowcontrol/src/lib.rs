@@ -36,7 +36,8 @@ pub use estimate::{ListRequest, Stored, estimate_list, estimate_mutation};
 pub use level::{Arriving, Describe, Level, Rejected, Seat};
 pub use levels::{EXEMPT, LevelConfig, Levels};
 pub use metrics::{FlowMetrics, Metrics};
-pub use queue_set::{Arrival, Execution, Grant, QueueSet, Rejection, Ticket};
+pub use queue::Ticket;
+pub use queue_set::{Arrival, Execution, Grant, QueueSet, Rejection};
 pub use shuffle_shard::{Dealer, flow_hash};
 
 use std::time::Duration;

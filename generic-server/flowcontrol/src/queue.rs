@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::{Nanos, Work, queue_set::Ticket};
+use crate::{Nanos, Work};
+
+/// Names a request to its level.
+pub type Ticket = u64;
 
 /// Work, in seats times nanoseconds. Wide enough never to run over.
 pub(crate) type SeatNanos = i128;

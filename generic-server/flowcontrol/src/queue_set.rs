@@ -8,12 +8,9 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use crate::{
     LimitResponse, Nanos, Work,
-    queue::{ASSUMED_DURATION, Queue, SeatNanos, Waiting},
+    queue::{ASSUMED_DURATION, Queue, SeatNanos, Ticket, Waiting},
     shuffle_shard::Dealer,
 };
-
-/// Names a request to its level.
-pub type Ticket = u64;
 
 /// What becomes of a request that arrives.
 #[derive(Debug)]

@@ -2,10 +2,13 @@
 
 pub mod codec;
 pub mod config;
+pub mod go_text;
+pub mod json;
 pub mod meta;
 pub mod patch;
 pub mod request;
 pub mod schema;
+mod stacks;
 pub mod value;
 
 pub use value::{Map, Str, Value};

@@ -69,7 +69,8 @@ impl Heading {
         self
     }
 
-    fn column(&self) -> Column {
+    /// The column, as rows hold it.
+    pub fn column(&self) -> Column {
         let description = match self.doc {
             Doc::Text(text) => Str::new_static(text),
             Doc::Of(kind, member) => {

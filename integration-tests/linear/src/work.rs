@@ -26,7 +26,7 @@ pub fn write(row: &Resource, text: &[u8], before: &[u8]) {
     let Ok((sent, _)) = json::decode_strict(text) else { return };
     if row.built_in {
         // Only what is odd is looked for in the text.
-        drop(json::strict_findings(text, &row.schema));
+        drop(json::strict_findings(text, &*row.schema));
     }
     let mut problems = Vec::new();
     let Ok(object) = conform(row, kind, sent.clone(), &mut problems) else { return };

@@ -1,7 +1,6 @@
 //! The group apps: workloads that keep pods running.
 
 pub(crate) mod printers;
-pub(crate) mod template;
 mod validation;
 mod workloads;
 

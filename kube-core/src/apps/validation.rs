@@ -10,7 +10,7 @@ use machinery::meta::{
 };
 use machinery::{Value, object};
 
-use super::template::{is_selected, lasting_template, runs_on, template};
+use crate::core::pods::template::{is_selected, lasting_template, runs_on, template};
 use crate::core::pods::validation::claim_spec;
 use crate::validation::{Errors, Field, Go, Member, shown};
 

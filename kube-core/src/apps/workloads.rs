@@ -8,7 +8,8 @@ use machinery::{
     meta::{go_text, names},
 };
 
-use super::{template::warnings, validation};
+use super::validation;
+use crate::core::pods::template::warnings;
 use crate::{
     core::{claims, pods},
     defaults::{each, is_empty, part, pointer, text, within},

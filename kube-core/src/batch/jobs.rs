@@ -5,8 +5,8 @@ use machinery::{Str, Value};
 
 use super::{status, validation};
 use crate::{
-    apps::template::{named_after, warnings},
     core::pods,
+    core::pods::template::{named_after, warnings},
     defaults::{each, is_empty, pointer, text, within},
     strategy::{Rules, TEMPLATE},
 };

@@ -8,7 +8,7 @@ use machinery::{
 
 use super::{failure_policy, indexes, schedule};
 use crate::{
-    apps::template::template,
+    core::pods::template::template,
     core::pods::validation::internal::{shown_spec, shown_template},
     validation::{Errors, Field, Go, MISMATCH, Member, selects, shown},
 };

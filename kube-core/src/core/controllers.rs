@@ -4,8 +4,8 @@ use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names};
 
 use super::pods;
+use super::pods::template::{lasting_template, template, warnings};
 use crate::{
-    apps::template::{lasting_template, template, warnings},
     defaults::{is_empty, pointer, within},
     strategy::{Rules, TEMPLATE},
     validation::{Errors, Field, MISMATCH},

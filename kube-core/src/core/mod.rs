@@ -44,7 +44,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .path("services/endpoints")
             .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         V1.namespaced("events", "Event", "r2yiGXH7wu8=")
-            .table(printers::EVENTS)
+            .table(crate::events::EVENTS)
             .strategy(crate::events::CORE_RULES)
             .short(&["ev"])
             .fields(Unsupported, event_fields()),

@@ -1,7 +1,10 @@
 //! The group events.k8s.io: the newer shape of events, stored as the core group has them.
 
 mod conversion;
+mod printer;
 mod validation;
+
+pub(crate) use printer::EVENTS;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
 use machinery::meta::names;
@@ -26,7 +29,7 @@ pub(crate) const CORE_RULES: Rules = RULES.names(names::any_name).any_finalizers
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
     [V1.namespaced("events", "Event", "r2yiGXH7wu8=")
-        .table(crate::core::printers::EVENTS)
+        .table(printer::EVENTS)
         .strategy(RULES)
         .short(&["ev"])
         .stored_as(CORE_V1, Reshaped)

@@ -8,6 +8,7 @@ mod kubernetes;
 mod ports;
 mod range;
 mod repair;
+pub(crate) mod service;
 
 use std::{
     collections::HashMap,

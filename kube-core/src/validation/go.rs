@@ -65,7 +65,7 @@ fn write_member(value: &Value, kind: Go, out: &mut String) {
         (Go::Bool, Value::Null) => out.push_str("false"),
         (Go::Struct(members), _) => write_struct(value, members, out),
         (_, Value::Null) => out.push_str("null"),
-        (Go::Plain | Go::Text | Go::Number | Go::Bool, _) => out.push_str(&go_text::json(value)),
+        (Go::Plain | Go::Text | Go::Number | Go::Bool, _) => out.push_str(&machinery::json::encode_text(value)),
         (Go::Selector, _) => write_selector(value, out),
         (Go::Pointer(members), _) => write_struct(value, members, out),
         (Go::List(members), _) => {
@@ -95,7 +95,7 @@ fn write_selector(selector: &Value, out: &mut String) {
         }
         out.push_str(&go_text::quote(part));
         out.push(':');
-        out.push_str(&go_text::json(selector.get(part).unwrap_or(&Value::Null)));
+        out.push_str(&machinery::json::encode_text(selector.get(part).unwrap_or(&Value::Null)));
     }
     out.push('}');
 }

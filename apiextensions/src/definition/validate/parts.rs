@@ -1,6 +1,6 @@
 //! What the versions of a definition have in common, as upstream's internal form hoists it.
 
-use machinery::{Value, meta::go_text, schema::structural};
+use machinery::{Value, schema::structural};
 
 use crate::definition::view::Definition;
 
@@ -47,7 +47,7 @@ impl<'a> Parts<'a> {
 
     fn version_text(&self, version: &Value) -> String {
         let flag = |key: &str| version.get(key).and_then(Value::as_bool).unwrap_or(false);
-        let warning = version.get("deprecationWarning").map_or_else(|| "null".to_owned(), go_text::json);
+        let warning = version.get("deprecationWarning").map_or_else(|| "null".to_owned(), machinery::json::encode_text);
         let schema = self.own(version, "schema").map_or_else(
             || "null".to_owned(),
             |schema| {
@@ -56,7 +56,7 @@ impl<'a> Parts<'a> {
                 format!("{{\"OpenAPIV3Schema\":{inner}}}")
             },
         );
-        let name = go_text::json(version.get("name").unwrap_or(&Value::from("")));
+        let name = machinery::json::encode_text(version.get("name").unwrap_or(&Value::from("")));
         format!(
             "{{\"Name\":{name},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{warning},\
              \"Schema\":{schema},\"Subresources\":{},\"AdditionalPrinterColumns\":{},\"SelectableFields\":{}}}",
@@ -85,7 +85,7 @@ fn list_text(list: &Value, item: fn(&Value) -> String) -> String {
 }
 
 fn text(value: &Value, key: &str) -> String {
-    go_text::json(value.get(key).filter(|v| !v.is_null()).unwrap_or(&Value::from("")))
+    machinery::json::encode_text(value.get(key).filter(|v| !v.is_null()).unwrap_or(&Value::from("")))
 }
 
 fn subresources_text(value: &Value) -> String {
@@ -93,7 +93,8 @@ fn subresources_text(value: &Value) -> String {
     let scale = value.get("scale").filter(|s| s.as_object().is_some()).map_or_else(
         || "null".to_owned(),
         |scale| {
-            let selector = scale.get("labelSelectorPath").map_or_else(|| "null".to_owned(), go_text::json);
+            let selector =
+                scale.get("labelSelectorPath").map_or_else(|| "null".to_owned(), machinery::json::encode_text);
             format!(
                 "{{\"SpecReplicasPath\":{},\"StatusReplicasPath\":{},\"LabelSelectorPath\":{selector}}}",
                 text(scale, "specReplicasPath"),

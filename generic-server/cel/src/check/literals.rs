@@ -5,10 +5,11 @@ use machinery::meta::GoDuration;
 use machinery::schema::pattern::Regex;
 
 use super::Checked;
-use crate::library::{format_string, time};
+use crate::library::format_string;
 use crate::syntax::Issue;
 use crate::syntax::ast::{Call, Expr, Kind, Literal};
 use crate::types::Type;
+use crate::value::time;
 
 pub(super) fn check(checked: &Checked, issues: &mut Vec<Issue>) {
     Walk { checked, issues }.walk(&checked.expr, false);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use machinery::Str;
 
 use crate::cost::{LIST, MAP, STRUCT};
-use crate::env::Program;
 use crate::library::{optional, regex, standard};
 use crate::value::{Error, Key, Result, Value};
 pub(crate) use plan::Plan;
@@ -37,13 +36,11 @@ impl Variables for [Value] {
     }
 }
 
-impl Program {
-    /// Evaluates, and says what it cost. It ends with an error as soon as it has cost more than `limit`.
-    pub fn evaluate(&self, variables: &(impl Variables + ?Sized), limit: u64) -> (Result, u64) {
-        let mut machine = Machine { variables: &Given(variables), locals: Vec::new(), spent: 0, limit };
-        let result = machine.run(&self.plan);
-        (result, machine.spent)
-    }
+/// Evaluates, and says what it cost. It ends with an error as soon as it has cost more than `limit`.
+pub(crate) fn run(plan: &Plan, variables: &(impl Variables + ?Sized), limit: u64) -> (Result, u64) {
+    let mut machine = Machine { variables: &Given(variables), locals: Vec::new(), spent: 0, limit };
+    let result = machine.run(plan);
+    (result, machine.spent)
 }
 
 /// Variables of any kind as one that has a size.

@@ -2,9 +2,8 @@
 
 use super::standard::plain_text;
 use super::strings::quote;
-use super::time;
 use crate::types::Type;
-use crate::value::{Error, Key, Result, Value};
+use crate::value::{Error, Key, Result, Value, time};
 
 /// Digits of a fraction that are written where no number is given.
 const DIGITS: usize = 6;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use machinery::meta::{GoDuration, go_text};
 use machinery::schema::pattern::Regex;
 
-use super::{A, Library, args, time};
+use super::{A, Library, args};
 use crate::syntax::ast::operator;
 use crate::types::Type;
-use crate::value::{Error, Key, Result, Value};
+use crate::value::{Error, Key, Result, Value, time};
 
 const B: Type = Type::Param("B");
 

@@ -3,10 +3,8 @@
 //! CBOR is behind a gate that is off by default upstream: there is none here, and a request with it is answered 415 as
 //! there.
 
-pub mod json;
 pub mod pem;
 pub mod protobuf;
-mod stacks;
 pub mod yaml;
 
-pub use json::scan;
+pub use crate::json::{self, scan};

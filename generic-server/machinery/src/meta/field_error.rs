@@ -105,7 +105,7 @@ impl fmt::Display for BadValue {
             Self::Omitted => Ok(()),
             Self::Value(Value::String(s)) => f.write_str(&go_text::quote(s)),
             Self::Value(Value::Float(x)) => f.write_str(&go_text::float(*x)),
-            Self::Value(other) => f.write_str(&go_text::json(other)),
+            Self::Value(other) => f.write_str(&crate::json::encode_text(other)),
             Self::Verbatim(text) => f.write_str(text),
         }
     }

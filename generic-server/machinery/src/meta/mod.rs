@@ -4,7 +4,7 @@ pub mod accessor;
 pub mod domains;
 pub mod duration;
 pub mod field_error;
-pub mod go_text;
+pub use crate::go_text;
 pub mod go_url;
 pub mod gvk;
 pub mod int_or_percent;

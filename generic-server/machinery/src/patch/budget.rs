@@ -2,7 +2,7 @@
 
 use super::PatchError;
 use crate::Value;
-use crate::codec::json::MAX_DEPTH;
+use crate::json::MAX_DEPTH;
 
 /// The total size, as JSON, of all values that `copy` operations of one patch may duplicate. Upstream's limit.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;

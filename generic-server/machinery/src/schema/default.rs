@@ -156,7 +156,7 @@ fn remove_nulls(schema: &Schema, value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
     use crate::schema::builtin;
 
     #[test]

@@ -10,6 +10,7 @@ pub mod openapi;
 pub mod pattern;
 mod prune;
 mod strict;
+mod strict_json;
 pub mod structural;
 mod types;
 mod validate;

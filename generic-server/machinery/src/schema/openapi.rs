@@ -407,7 +407,7 @@ fn say_int_or_string(schema: &mut Map) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
 
     fn none(_: TypeId, _: Option<&str>) -> Option<Str> {
         None

@@ -133,7 +133,7 @@ impl<'a> Spec<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
     use crate::schema::structural;
 
     fn read(text: &str) -> Value {

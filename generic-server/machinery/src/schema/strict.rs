@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::codec::json;
+use crate::json;
 
 /// Sorts the errors of strict decoding (`duplicate field "a.b"`, `unknown field "c"`) by where the members stand in the JSON
 /// text, as upstream's decoder meets them: a duplicate where it is the second time, an unknown member where it is first.

@@ -3,7 +3,7 @@
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::FieldError};
 
-use super::{gates, validation};
+use super::validation;
 use crate::{
     strategy::{SubresourceRules, restore, restore_metadata},
     validation::{Errors, Field},
@@ -25,7 +25,7 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         Some(containers) => new.set(&EPHEMERAL, containers),
         None => drop(new.remove_at(&EPHEMERAL)),
     }
-    gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
+    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
 }
 
 /// They may be added, and stay what they are then.

@@ -4,7 +4,6 @@ use generic_server::resource::WriteContext;
 use machinery::{Map, Value, meta::FieldError};
 
 use super::{
-    gates,
     resources::{is_sidecar, qos_class},
     validation,
 };
@@ -43,7 +42,7 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         Some(resources) => new.set(&POD_LEVEL, resources),
         None => drop(new.remove_at(&POD_LEVEL)),
     }
-    gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
+    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
 }
 
 fn items<'a>(pod: &'a Value, path: &[&str]) -> &'a [Value] {

@@ -7,7 +7,7 @@ use machinery::{
     object,
 };
 
-use super::{affinity, apparmor, defaults, ephemeral_containers, gates, resize, resources, validation, warnings};
+use super::{affinity, apparmor, defaults, ephemeral_containers, resize, resources, validation, warnings};
 use crate::{defaults::is_empty, strategy::Rules};
 
 /// The rules of pods.
@@ -30,7 +30,7 @@ pub(crate) const RULES: Rules = Rules {
 };
 
 fn create(_cx: &WriteContext<'_>, pod: &mut Value) {
-    gates::drop_disabled(pod.get_mut("spec"), None);
+    crate::pod_gates::drop_disabled(pod.get_mut("spec"), None);
     let given = pod.str_at(&["status", "qosClass"]).filter(|class| !class.is_empty()).map(Str::from);
     let class = given.unwrap_or_else(|| resources::qos_class(pod.get("spec").unwrap_or(&Value::Null)).into());
     let mut status = object! { "phase" => "Pending", "qosClass" => class };
@@ -62,7 +62,7 @@ fn gated(pod: &Value) -> Option<Value> {
 }
 
 fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-    gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
+    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
     if let Some(spec) = new.get_mut("spec") {
         defaults::service_account(spec);
     }

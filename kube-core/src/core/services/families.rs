@@ -5,10 +5,8 @@ use machinery::{
     meta::{FieldError, ip::Family},
 };
 
-use super::{
-    validation,
-    view::{Service, family_called, family_name, family_of},
-};
+use super::validation;
+use crate::service_network::service::{Service, family_called, family_name, family_of};
 use crate::validation::{Errors, Field};
 
 const SINGLE: &str = "SingleStack";
@@ -38,7 +36,7 @@ pub(super) fn init(new: &mut Value, old: Option<&Value>, configured: &[Family]) 
     check_policy(Service(new), &mut errors);
     infer_from_addresses(new, configured, &mut errors);
     fail_on(errors)?;
-    if Service(new).cluster_ip() == super::view::NONE && !Service(new).has_selector() {
+    if Service(new).cluster_ip() == crate::service_network::service::NONE && !Service(new).has_selector() {
         complete(new, configured, true);
         return Ok(());
     }
@@ -69,7 +67,7 @@ fn init_policy(new: &mut Value, old: Option<Service<'_>>) {
     if service.policy().is_some() {
         return;
     }
-    let is_bare = service.cluster_ip() == super::view::NONE && !service.has_selector();
+    let is_bare = service.cluster_ip() == crate::service_network::service::NONE && !service.has_selector();
     let policy = old.and_then(Service::policy).unwrap_or(if is_bare { REQUIRE } else { SINGLE }).to_owned();
     new.set(&["spec", "ipFamilyPolicy"], policy);
 }
@@ -125,7 +123,7 @@ fn infer_from_addresses(new: &mut Value, configured: &[Family], errors: &mut Err
     let mut families = service.families();
     let known = families.len();
     for (i, ip) in service.cluster_ips().into_iter().enumerate() {
-        if ip == super::view::NONE {
+        if ip == crate::service_network::service::NONE {
             break;
         }
         if i < families.len() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use machinery::{Value, object};
 
-use super::view::{Service, node_port};
+use crate::service_network::service::{Service, node_port};
 use crate::strategy::restore;
 
 /// A new service with a cluster IP and no list of them has a list of one.

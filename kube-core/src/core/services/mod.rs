@@ -5,14 +5,12 @@ mod families;
 mod linked;
 mod reserve;
 mod validation;
-mod view;
 mod warnings;
 
 use generic_server::resource::WriteContext;
 use machinery::{Value, meta::names, object};
 
 pub(crate) use reserve::Pools;
-pub(crate) use view::Service;
 pub(crate) use warnings::balancer_warnings;
 
 use crate::{

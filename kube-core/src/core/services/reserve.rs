@@ -16,10 +16,8 @@ use machinery::{
     },
 };
 
-use super::{
-    families, linked,
-    view::{NONE, Service, family_called, node_port},
-};
+use super::{families, linked};
+use crate::service_network::service::{NONE, Service, family_called, node_port};
 use crate::service_network::{AddressError, Network, Owner, PortChange, PortError};
 
 /// The pools of services.

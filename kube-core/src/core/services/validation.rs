@@ -12,7 +12,7 @@ use machinery::{
 
 use generic_server::resource::WriteContext;
 
-use super::view::{NONE, Service, family_name, family_of};
+use crate::service_network::service::{NONE, Service, family_name, family_of};
 use crate::validation::{Errors, Field, Seen};
 
 pub(super) const HINTS: &str = "service.kubernetes.io/topology-aware-hints";

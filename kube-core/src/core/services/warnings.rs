@@ -2,10 +2,8 @@
 
 use machinery::{Value, meta::ip, object};
 
-use super::{
-    validation::{HINTS, MODE},
-    view::{NONE, Service},
-};
+use super::validation::{HINTS, MODE};
+use crate::service_network::service::{NONE, Service};
 
 /// Warnings for whoever says where a balancer is.
 pub(crate) fn balancer_warnings(object: &Value) -> Vec<String> {

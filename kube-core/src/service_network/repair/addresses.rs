@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::{PERIOD, all, complaints::Complaints, due::Due};
 use crate::{
-    core::services::Service,
+    service_network::service::Service,
     service_network::{
         AddressError, Network, Owner,
         addresses::{MANAGED_BY, MANAGED_BY_LABEL, is_labelled},

@@ -9,7 +9,7 @@ use generic_server::{
 
 use super::{PERIOD, all, complaints::Complaints};
 use crate::{
-    core::services::Service,
+    service_network::service::Service,
     service_network::{Network, PortError},
 };
 

@@ -11,8 +11,8 @@ use super::plan::{Fields, Holds, Kind, MAX_MEMBERS, Many, Member, Plan, Target, 
 use super::scalar::{double, text};
 use super::wire::{BYTES, Reader};
 use super::{Fault, ProtoError};
-use crate::codec::stacks::{self, Lent};
 use crate::schema::TypeId;
+use crate::stacks::{self, Lent};
 use crate::{Map, Str, Value};
 
 /// How deep messages may nest; protobuf's usual limit.

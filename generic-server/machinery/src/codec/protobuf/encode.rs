@@ -7,7 +7,7 @@ use super::ProtoError;
 use super::envelope::wrap;
 use super::plan::{Fields, Holds, Kind, Many, Member, Plan, Target, json_schema_props, plan_of};
 use super::wire::{BYTES, VARINT, key, put_bytes, put_message, put_varint};
-use crate::codec::json;
+use crate::json;
 
 use crate::meta::{GoDuration, Quantity, TimeForm, Timestamp};
 use crate::schema::{ShortForm, TypeId};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::names::wrong_wire;
 use super::wire::{BYTES, Reader, VARINT};
 use super::{Fault, ProtoError};
-use crate::codec::json;
+use crate::json;
 use crate::meta::{GoDuration, Quantity, TimeForm, Timestamp};
 use crate::{Str, Value};
 

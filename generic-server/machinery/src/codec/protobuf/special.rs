@@ -12,7 +12,7 @@ use super::scalar::{duration, int_or_string, quantity, strings, text, time};
 use super::wire::{BYTES, Reader, VARINT};
 use super::{Fault, ProtoError};
 use crate::Value;
-use crate::codec::json;
+use crate::json;
 use crate::meta::TimeForm;
 use crate::schema::ShortForm;
 

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 mod wire_format;
 
 use super::*;
-use crate::codec::json;
+use crate::json;
 use crate::schema::{TypeId, builtin};
 use crate::{Value, array, object};
 

@@ -8,7 +8,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle, 
 
 use super::YamlError;
 use super::resolve::{Scalar, resolve};
-use crate::codec::json::MAX_DEPTH;
+use crate::json::MAX_DEPTH;
 use crate::{Map, Str, Value, value::write_float};
 
 /// Reads the first document; the rest of the stream is not looked at, nothing at all is `null`. Of equal keys the last

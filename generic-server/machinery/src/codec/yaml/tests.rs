@@ -165,3 +165,11 @@ fn values_are_laid_out_like_go_yamls() {
         assert_eq!(decode(want.as_bytes()).as_ref(), Ok(&value), "{want}");
     }
 }
+
+#[test]
+fn the_deepest_values_are_written() {
+    let depth = crate::json::MAX_DEPTH;
+    let text = "[".repeat(depth) + &"]".repeat(depth);
+    let value = crate::json::decode(text.as_bytes()).expect("JSON");
+    assert!(!encode(&value).is_empty());
+}

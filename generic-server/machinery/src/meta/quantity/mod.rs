@@ -12,7 +12,6 @@ use std::fmt;
 use amount::{Amount, pow10};
 use parse::{Parts, Unit};
 
-use super::go_text;
 use crate::{Str, Value};
 
 /// How a quantity is written; it is remembered from the text that was read.
@@ -83,7 +82,7 @@ impl Quantity {
             Value::Null => Ok(Self::default()),
             Value::String(text) => Self::parse(text.trim()),
             Value::Int(i) => Self::parse(itoa::Buffer::new().format(*i)),
-            Value::Float(_) => Self::parse(&go_text::json(value)),
+            Value::Float(_) => Self::parse(&crate::json::encode_text(value)),
             Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(QuantityError::Format),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::cell::LazyCell;
 
+use crate::json::encode_text;
 use crate::meta::accessor::{Meta, OwnerReference};
 use crate::meta::field_error::{BadValue, FieldError};
-use crate::meta::go_text::json;
 use crate::meta::gvk::GroupVersionKind;
 use crate::value::Path;
 
@@ -53,7 +53,7 @@ fn validate_owner_reference(owner: OwnerReference<'_>, path: &Path<'_>, errors: 
 /// An owner with its members in the order of upstream's type.
 fn owner_json(owner: OwnerReference<'_>) -> String {
     let member = |key: &str, required: bool| match owner.0.get(key) {
-        Some(value) if !value.is_null() => Some(format!("\"{key}\":{}", json(value))),
+        Some(value) if !value.is_null() => Some(format!("\"{key}\":{}", encode_text(value))),
         _ if required => Some(format!("\"{key}\":\"\"")),
         _ => None,
     };

@@ -6,7 +6,7 @@ use super::of_value::field_set;
 use super::types::Type;
 use super::validate::validate;
 use crate::Value;
-use crate::codec::json;
+use crate::json;
 use crate::schema::Schema;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

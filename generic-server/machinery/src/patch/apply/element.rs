@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::codec::json;
+use crate::json;
 use crate::{Str, Value};
 
 /// A parsed path element. The order is upstream's: fields, keys, values, indexes.

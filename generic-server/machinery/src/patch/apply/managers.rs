@@ -79,9 +79,9 @@ impl Entry {
         let mut out = Vec::new();
         for (i, (key, value)) in members.into_iter().enumerate() {
             out.push(if i == 0 { b'{' } else { b',' });
-            crate::codec::json::write_string(&mut out, key);
+            crate::json::write_string(&mut out, key);
             out.push(b':');
-            crate::codec::json::write_string(&mut out, value);
+            crate::json::write_string(&mut out, value);
         }
         out.push(b'}');
         String::from_utf8(out).expect("JSON is UTF-8")

@@ -75,7 +75,7 @@ fn find_atomic(value: &Value, ty: Type<'_>, path: &mut String, found: &mut Vec<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
     use crate::schema::builtin;
 
     fn check(kind: (&str, &str, &str), live: &str, config: &str, expect: Result<&str, &str>) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Message, by_short_name};
-use crate::codec::json;
+use crate::json;
 use crate::schema::{
     Embedded, Field, IntFormat, ListType, Object, PatchStrategy, ProtoField, Schema, Shape, ShortForm, StringFormat,
     TypeId,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::place::{Place, Step};
 pub use self::settle::settle;
 use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
-use crate::codec::json::scan;
+use crate::json::scan;
 use crate::meta::{Quantity, TimeForm};
 use crate::{Map, Str, Value};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::codec::json::scan;
+use crate::json::scan;
 use crate::schema::{Embedded, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
 
 /// One step from the root of a document.

@@ -70,7 +70,7 @@ fn goes(object: &Object, name: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
     use crate::schema::builtin;
 
     #[test]

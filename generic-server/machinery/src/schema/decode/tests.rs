@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::json;
+use crate::json;
 
 fn kind(group: &str, version: &str, kind: &str) -> &'static Schema {
     builtin::schema_of(group, version, kind).expect("a built-in kind")

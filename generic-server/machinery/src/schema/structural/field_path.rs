@@ -91,7 +91,7 @@ fn unescape(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json;
+    use crate::json;
     use crate::schema::structural;
 
     #[test]

@@ -1,7 +1,6 @@
 //! Schemas as upstream's internal type prints them in error messages: every member, in the order of the Go struct.
 
 use crate::Value;
-use crate::meta::go_text;
 
 /// How a member of the internal JSONSchemaProps is printed.
 #[derive(Clone, Copy)]
@@ -90,8 +89,8 @@ pub(super) fn items_text(props: &Value) -> String {
 
 /// A rule of `x-kubernetes-validations` as upstream's messages show it.
 pub fn rule_text(rule: &Value) -> String {
-    let text = |key: &str| go_text::json(&rule.str_at(&[key]).unwrap_or_default().into());
-    let plain = |key: &str| rule.get(key).map_or_else(|| "null".to_owned(), go_text::json);
+    let text = |key: &str| crate::json::encode_text(&rule.str_at(&[key]).unwrap_or_default().into());
+    let plain = |key: &str| rule.get(key).map_or_else(|| "null".to_owned(), crate::json::encode_text);
     format!(
         r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
         text("rule"),
@@ -123,7 +122,7 @@ fn member(value: Option<&Value>, form: Form, out: &mut String) {
         return;
     };
     match form {
-        Form::Text | Form::Flag | Form::Plain => out.push_str(&go_text::json(value)),
+        Form::Text | Form::Flag | Form::Plain => out.push_str(&crate::json::encode_text(value)),
         Form::Schema => schema(value, out),
         Form::Schemas => list(value.as_array().unwrap_or_default(), out, schema),
         Form::SchemaMap => map(value, out, schema),
@@ -150,11 +149,11 @@ fn member(value: Option<&Value>, form: Form, out: &mut String) {
             out.push_str("{\"Schema\":");
             optional_schema(value, out);
             out.push_str(",\"Property\":");
-            out.push_str(&value.as_array().map_or_else(|| "null".to_owned(), |_| go_text::json(value)));
+            out.push_str(&value.as_array().map_or_else(|| "null".to_owned(), |_| crate::json::encode_text(value)));
             out.push('}');
         }),
         Form::Docs => {
-            let text = |key: &str| go_text::json(&value.str_at(&[key]).unwrap_or_default().into());
+            let text = |key: &str| crate::json::encode_text(&value.str_at(&[key]).unwrap_or_default().into());
             out.push_str(&format!(r#"{{"Description":{},"URL":{}}}"#, text("description"), text("url")));
         }
         Form::Rules => list(value.as_array().unwrap_or_default(), out, |rule, out| out.push_str(&rule_text(rule))),
@@ -185,7 +184,7 @@ fn map(value: &Value, out: &mut String, write: fn(&Value, &mut String)) {
         if i > 0 {
             out.push(',');
         }
-        out.push_str(&go_text::json(&name.into()));
+        out.push_str(&crate::json::encode_text(&name.into()));
         out.push(':');
         write(value, out);
     }

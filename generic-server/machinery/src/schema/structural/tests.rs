@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::json;
+use crate::json;
 use crate::value::Path;
 
 fn read(text: &str) -> Value {

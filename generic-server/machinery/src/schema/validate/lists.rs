@@ -75,6 +75,6 @@ pub(super) fn duplicates(array: &[Value]) -> Vec<usize> {
         return Vec::new();
     }
     let mut seen = HashSet::with_capacity(array.len());
-    let texts = array.iter().map(crate::codec::json::encode).enumerate();
+    let texts = array.iter().map(crate::json::encode).enumerate();
     texts.filter_map(|(i, text)| (!seen.insert(text)).then_some(i)).collect()
 }

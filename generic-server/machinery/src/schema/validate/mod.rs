@@ -213,7 +213,7 @@ impl Walk<'_> {
         }
         let texts = allowed.iter().map(|a| match a {
             Value::String(s) => s.to_string(),
-            other => crate::meta::go_text::json(other),
+            other => crate::json::encode_text(other),
         });
         let error = FieldError::not_supported(self.field(path), value, texts.collect::<Vec<_>>());
         let message = format!("{path} in body should be one of {}", error.detail);

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use crate::Value;
-use crate::meta::go_text;
 use crate::schema::{ListType, Schema, Shape};
 
 /// The old value of a place, and the schema that tells how its parts correspond to new ones: the one outside of `allOf` and
@@ -29,7 +28,7 @@ impl<'a> OldItems<'a> {
 
 /// The text by which an item of a map list is known.
 fn key_of(item: &Value, keys: &[crate::Str]) -> String {
-    let parts = keys.iter().map(|k| item.get(k).map_or_else(String::new, go_text::json));
+    let parts = keys.iter().map(|k| item.get(k).map_or_else(String::new, crate::json::encode_text));
     parts.collect::<Vec<_>>().join("\0")
 }
 

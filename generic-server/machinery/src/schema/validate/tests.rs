@@ -1,5 +1,5 @@
 use super::*;
-use crate::codec::json;
+use crate::json;
 use crate::schema::structural;
 
 fn read(text: &str) -> Value {

@@ -70,7 +70,7 @@ pub(crate) fn shown_template(kind: &str, template: &Value) -> BadValue {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     for name in METADATA {
         if let Some(value) = metadata.get(name).filter(|v| !v.is_null()) {
-            out.push_str(&format!("{}:{},", go_text::quote(name), go_text::json(value)));
+            out.push_str(&format!("{}:{},", go_text::quote(name), machinery::json::encode_text(value)));
         }
     }
     let spec = template.get("spec").unwrap_or(&Value::Null);
@@ -109,7 +109,7 @@ impl Layout for Compact {
     }
 
     fn plain(&self, value: &Value, out: &mut String) {
-        out.push_str(&go_text::json(value));
+        out.push_str(&machinery::json::encode_text(value));
     }
 }
 
@@ -160,13 +160,13 @@ impl Layout for Indented {
                 layout.open('{', out);
                 for (i, (key, item)) in map.iter().enumerate() {
                     layout.item(i == 0, out);
-                    out.push_str(&go_text::json(&Value::from(key)));
+                    out.push_str(&machinery::json::encode_text(&Value::from(key)));
                     out.push_str(": ");
                     layout.plain(item, out);
                 }
                 layout.close('}', out);
             }
-            plain => out.push_str(&go_text::json(plain)),
+            plain => out.push_str(&machinery::json::encode_text(plain)),
         }
     }
 }

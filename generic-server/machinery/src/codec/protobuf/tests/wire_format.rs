@@ -1,9 +1,9 @@
 //! Messages as no encoder of ours writes them: fields that come twice, in pieces, of the wrong kind, cut off.
 
 use super::{packed, show};
-use crate::codec::json;
 use crate::codec::protobuf::wire::{self, key, put_bytes, put_message, put_varint};
 use crate::codec::protobuf::{MAGIC, ProtoError, decode, decode_raw, wrap};
+use crate::json;
 use crate::schema::{TypeId, builtin};
 
 fn definition(name: &str) -> TypeId {

@@ -12,14 +12,14 @@ use machinery::{
 pub(crate) struct Service<'a>(pub(crate) &'a Value);
 
 /// The cluster IP of a service that wants none.
-pub(super) const NONE: &str = "None";
+pub(crate) const NONE: &str = "None";
 
 impl<'a> Service<'a> {
-    pub(super) fn spec(self, member: &str) -> Option<&'a Value> {
+    pub(crate) fn spec(self, member: &str) -> Option<&'a Value> {
         self.0.at(&["spec", member]).filter(|v| !v.is_null())
     }
 
-    pub(super) fn text(self, member: &str) -> &'a str {
+    pub(crate) fn text(self, member: &str) -> &'a str {
         self.spec(member).and_then(Value::as_str).unwrap_or_default()
     }
 
@@ -29,64 +29,64 @@ impl<'a> Service<'a> {
     }
 
     /// `type`.
-    pub(super) fn kind(self) -> &'a str {
+    pub(crate) fn kind(self) -> &'a str {
         self.text("type")
     }
 
-    pub(super) fn cluster_ip(self) -> &'a str {
+    pub(crate) fn cluster_ip(self) -> &'a str {
         self.text("clusterIP")
     }
 
-    pub(super) fn cluster_ips(self) -> Vec<&'a str> {
+    pub(crate) fn cluster_ips(self) -> Vec<&'a str> {
         self.texts("clusterIPs")
     }
 
-    pub(super) fn families(self) -> Vec<&'a str> {
+    pub(crate) fn families(self) -> Vec<&'a str> {
         self.texts("ipFamilies")
     }
 
     /// `ipFamilyPolicy`, if it is set.
-    pub(super) fn policy(self) -> Option<&'a str> {
+    pub(crate) fn policy(self) -> Option<&'a str> {
         self.spec("ipFamilyPolicy").and_then(Value::as_str)
     }
 
-    pub(super) fn ports(self) -> &'a [Value] {
+    pub(crate) fn ports(self) -> &'a [Value] {
         self.spec("ports").and_then(Value::as_array).unwrap_or_default()
     }
 
-    pub(super) fn has_selector(self) -> bool {
+    pub(crate) fn has_selector(self) -> bool {
         self.spec("selector").and_then(Value::as_object).is_some_and(|s| !s.is_empty())
     }
 
     /// The node port that is asked for health; zero if there is none.
-    pub(super) fn health_check_port(self) -> i64 {
+    pub(crate) fn health_check_port(self) -> i64 {
         self.spec("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0)
     }
 
     /// The node ports of its ports, in order, without those that have none.
-    pub(super) fn node_ports(self) -> Vec<i64> {
+    pub(crate) fn node_ports(self) -> Vec<i64> {
         self.ports().iter().map(node_port).filter(|port| *port != 0).collect()
     }
 
-    pub(super) fn is_headless(self) -> bool {
+    pub(crate) fn is_headless(self) -> bool {
         self.cluster_ips() == [NONE]
     }
 
-    pub(super) fn is_external_name(self) -> bool {
+    pub(crate) fn is_external_name(self) -> bool {
         self.kind() == "ExternalName"
     }
 
-    pub(super) fn is_balanced(self) -> bool {
+    pub(crate) fn is_balanced(self) -> bool {
         self.kind() == "LoadBalancer"
     }
 
     /// Whether its type comes with node ports.
-    pub(super) fn has_node_ports(self) -> bool {
+    pub(crate) fn has_node_ports(self) -> bool {
         matches!(self.kind(), "NodePort" | "LoadBalancer")
     }
 
     /// Whether ports that ask for none get node ports.
-    pub(super) fn wants_node_ports(self) -> bool {
+    pub(crate) fn wants_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,
             "LoadBalancer" => self.spec("allocateLoadBalancerNodePorts").and_then(Value::as_bool).unwrap_or(true),
@@ -95,12 +95,12 @@ impl<'a> Service<'a> {
     }
 
     /// Whether balancers ask nodes if they have its pods.
-    pub(super) fn needs_health_check(self) -> bool {
+    pub(crate) fn needs_health_check(self) -> bool {
         self.is_balanced() && self.text("externalTrafficPolicy") == "Local"
     }
 
     /// Whether it can be reached from outside.
-    pub(super) fn is_externally_accessible(self) -> bool {
+    pub(crate) fn is_externally_accessible(self) -> bool {
         let by_address = self.kind() == "ClusterIP"
             && self.spec("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
         self.has_node_ports() || by_address
@@ -123,12 +123,12 @@ impl<'a> Service<'a> {
 }
 
 /// The node port of a service's port; zero if it has none.
-pub(super) fn node_port(port: &Value) -> i64 {
+pub(crate) fn node_port(port: &Value) -> i64 {
     port.get("nodePort").and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// A family as services name it.
-pub(super) fn family_name(family: Family) -> &'static str {
+pub(crate) fn family_name(family: Family) -> &'static str {
     match family {
         Family::V4 => "IPv4",
         Family::V6 => "IPv6",
@@ -136,7 +136,7 @@ pub(super) fn family_name(family: Family) -> &'static str {
 }
 
 /// The family that services call so.
-pub(super) fn family_called(name: &str) -> Option<Family> {
+pub(crate) fn family_called(name: &str) -> Option<Family> {
     match name {
         "IPv4" => Some(Family::V4),
         "IPv6" => Some(Family::V6),
@@ -145,6 +145,6 @@ pub(super) fn family_called(name: &str) -> Option<Family> {
 }
 
 /// The family of an address in text.
-pub(super) fn family_of(ip: &str) -> Option<Family> {
+pub(crate) fn family_of(ip: &str) -> Option<Family> {
     parse_sloppy(ip).map(family)
 }

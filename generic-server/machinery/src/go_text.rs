@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Value, codec};
+use crate::Value;
 
 /// Text as Go's `%q` prints it: in double quotes, with Go's escapes for control and unprintable characters.
 pub fn quote(text: &str) -> String {
@@ -66,11 +66,6 @@ pub fn float(f: f64) -> String {
     }
 }
 
-/// JSON as Go's json.Marshal writes it: compact, keys sorted, `<`, `>`, `&`, U+2028 and U+2029 escaped.
-pub fn json(value: &Value) -> String {
-    String::from_utf8(codec::json::encode(value)).expect("JSON text is UTF-8")
-}
-
 /// What Go calls the type of a JSON value.
 pub fn json_type_name(value: &Value) -> &'static str {
     match value {
@@ -95,7 +90,6 @@ pub fn no_type_in(document: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{array, object};
 
     #[test]
     fn text_is_quoted_as_go_quotes_it() {
@@ -125,11 +119,5 @@ mod tests {
         ] {
             assert_eq!(float(f), want);
         }
-    }
-
-    #[test]
-    fn json_is_gos() {
-        let value = object! { "b" => array!["x<y&z", 1, 2.5], "a" => Value::Null };
-        assert_eq!(json(&value), r#"{"a":null,"b":["x\u003cy\u0026z",1,2.5]}"#);
     }
 }

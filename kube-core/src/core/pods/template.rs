@@ -2,10 +2,8 @@
 
 use machinery::{Value, meta::names};
 
-use crate::{
-    core::pods::{validate_template, warnings::controller as template_warnings},
-    validation::{Errors, Field, MISMATCH, selects},
-};
+use super::{validate_template, warnings::controller as template_warnings};
+use crate::validation::{Errors, Field, MISMATCH, selects};
 
 /// The template of pods. `old` is the one that it replaces.
 pub(crate) fn template(template: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {

@@ -169,6 +169,11 @@ const STOPS: [bool; 256] = {
     table
 };
 
+/// Compact text, keys sorted, as Go's json.Marshal writes it: `<`, `>`, `&`, U+2028 and U+2029 escaped.
+pub fn encode_text(value: &Value) -> String {
+    String::from_utf8(encode(value)).expect("JSON text is UTF-8")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +214,12 @@ mod tests {
         let value = super::super::decode(text.as_bytes()).expect("JSON");
         assert_eq!(encode(&value), text.as_bytes());
         assert!(encode_pretty(&value).len() > text.len());
-        assert!(!crate::codec::yaml::encode(&value).is_empty());
+    }
+
+    #[test]
+    fn compact_text_is_gos() {
+        let value = object! { "b" => array!["x<y&z", 1, 2.5], "a" => Value::Null };
+        assert_eq!(encode_text(&value), r#"{"a":null,"b":["x\u003cy\u0026z",1,2.5]}"#);
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn end(out: &mut Vec<u8>, sign: u8, level: Option<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json::decode;
+    use crate::json::decode;
 
     fn check(text: &str) {
         let value = decode(text.as_bytes()).expect("valid");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use machinery::schema::{ListType, Schema, Shape};
 use machinery::{Str, Value};
 
+use super::Type;
 use crate::syntax::is_reserved;
-use crate::types::Type;
 
 /// What requests may have at most, in bytes: what bounds all that a schema does not.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;

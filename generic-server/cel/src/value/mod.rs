@@ -1,5 +1,8 @@
 //! Values of expressions.
 
+pub(crate) mod data;
+pub(crate) mod time;
+
 use std::any::Any;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,8 +12,8 @@ use std::sync::Arc;
 use machinery::Str;
 use machinery::meta::Timestamp;
 
-use crate::data::Data;
 use crate::types::Type;
+use data::Data;
 
 /// A value. Cloning is cheap.
 #[derive(Clone, Debug)]

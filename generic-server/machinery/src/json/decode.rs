@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::JsonError;
 use super::lexer::{Fault, Lexer};
-use super::strict::{Finding, Strict};
-use crate::codec::stacks::{self, Lent};
-use crate::schema::Schema;
+use super::strict::{Finding, Strict, Typed};
+use crate::stacks::{self, Lent};
 use crate::{Map, Str, Value};
 
 /// How deep objects and lists may nest in a [`Value`].
@@ -58,8 +57,8 @@ fn duplicates(bytes: &[u8]) -> Result<Vec<String>, JsonError> {
 
 /// What a strict reader of a built-in type minds in a text, in its order; no more than 100. It reads the text once more:
 /// for when it is known that there is something to find.
-pub fn strict_findings(bytes: &[u8], schema: &Schema) -> Result<Vec<Finding>, JsonError> {
-    findings(bytes, Strict::new(Some(schema)))
+pub fn strict_findings(bytes: &[u8], of: &dyn Typed) -> Result<Vec<Finding>, JsonError> {
+    findings(bytes, Strict::new(Some(of)))
 }
 
 fn findings(bytes: &[u8], strict: Strict<'_>) -> Result<Vec<Finding>, JsonError> {

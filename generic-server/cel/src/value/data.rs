@@ -10,10 +10,9 @@ use machinery::codec::json::encode_into;
 use machinery::schema::ListType;
 use machinery::{Str, Value as Json};
 
-use crate::decl::{Decl, DeclKind, unescape};
-use crate::library::time;
+use super::{Error, Result, Value, time};
 use crate::types::Type;
-use crate::value::{Error, Result, Value};
+use crate::types::decl::{Decl, DeclKind, unescape};
 
 /// A list or an object of a document.
 #[derive(Clone, Debug)]

@@ -1,11 +1,13 @@
 //! Types of expressions.
 
+pub(crate) mod decl;
+
 use std::fmt;
 use std::sync::Arc;
 
 use machinery::Str;
 
-use crate::decl::Decl;
+use decl::Decl;
 
 /// A type.
 #[derive(Clone, Debug)]
