@@ -1,5 +1,5 @@
 # The commands of the README and of CONTRIBUTING.md.
-.PHONY: run test operator ci bench deps lint docs soak fuzz linear
+.PHONY: run test operator ci bench deps lint docs soak fuzz linear scenarios
 
 OPERATOR = integration-tests/operator/Cargo.toml
 
@@ -29,6 +29,11 @@ soak: deps
 # Each fuzzer for a minute, two at a time (needs a C++ compiler, no nightly).
 fuzz:
 	bash .ci/fuzz
+
+# What the server promises, played alone.
+scenarios:
+	cargo build
+	cargo test -p integration-tests --test suite scenarios::
 
 # Whether the work of writes is linear in their lists (counts steps, not time).
 linear:

@@ -70,7 +70,7 @@ pub struct Watch {
 impl Watch {
     /// Opens it and reads the head of the answer, which must be 200.
     pub fn open(port: u16, path: &str) -> std::io::Result<Watch> {
-        let (status, _, mut reader) = exchange(port, &written("GET", path, "", b""))?;
+        let (status, _, mut reader) = exchange(&format!("127.0.0.1:{port}"), &written("GET", path, "", b""))?;
         if status == 200 {
             return Ok(Watch { reader, partial: Vec::new() });
         }
@@ -95,7 +95,12 @@ impl Watch {
 
 /// Sends bytes over TLS as they are and reads the answer.
 pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
-    let (status, headers, mut reader) = exchange(port, request)?;
+    raw_to(&format!("127.0.0.1:{port}"), request)
+}
+
+/// The same to a server elsewhere: host and port.
+pub(crate) fn raw_to(address: &str, request: &[u8]) -> std::io::Result<Reply> {
+    let (status, headers, mut reader) = exchange(address, request)?;
     let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
     let mut body = Vec::new();
     if header("transfer-encoding").is_some_and(|v| v.contains("chunked")) {
@@ -109,8 +114,8 @@ pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
 }
 
 /// Sends a request and reads the head of the answer: its status and its headers.
-fn exchange(port: u16, request: &[u8]) -> std::io::Result<Begun> {
-    let tcp = TcpStream::connect(("127.0.0.1", port))?;
+fn exchange(address: &str, request: &[u8]) -> std::io::Result<Begun> {
+    let tcp = TcpStream::connect(address)?;
     tcp.set_read_timeout(Some(Duration::from_secs(120)))?;
     let name = ServerName::try_from("localhost").expect("a name");
     let session = ClientConnection::new(Arc::new(tls_config()), name).map_err(std::io::Error::other)?;

@@ -2,10 +2,11 @@
 //!
 //! [`Server`] is the built `kube-apiserver` as a process of its own, with a folder of its own; [`Reply`] is what it says to
 //! a request that is written by hand, so that malformed ones can be sent too. [`Etcd`] is a real etcd. `src/bin/sample-apiserver.rs` is an
-//! aggregated server.
+//! aggregated server. [`scenario`] plays what `scenarios/` says in text.
 
 mod client;
 mod etcd;
+pub mod scenario;
 #[path = "../../generic-server/storage/tests/scratch/mod.rs"]
 mod scratch;
 mod server;

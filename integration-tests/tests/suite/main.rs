@@ -23,6 +23,7 @@ mod protobuf;
 mod races;
 mod readme;
 mod restricted;
+mod scenarios;
 mod several_servers;
 mod slow_watchers;
 mod snapshots;
