@@ -84,18 +84,20 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
+    let host = Str::from(crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()));
+    let following = lifecycle.stopped_listening();
     let core = kube_core::build(kube_core::Options {
         backing: &backing,
         authorizer: &authorizer,
         rbac: &rbac,
         delegate: extensions.server,
         network: &network,
-        tokens: vec![Arc::new(identity::static_tokens(config)?)],
-        service_accounts: identity::service_accounts(config, pki)?,
+        tokens: identity::bearer_tokens(config, &metrics, &kube_core::server_name(&host), following)?,
+        service_accounts: identity::service_accounts(config, pki, &metrics).await?,
         trust: identity::trust(pki)?,
         kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
-        host: crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()).into(),
+        host,
         flow_control: flow_control.as_ref(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
@@ -211,7 +213,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     index.set(&front);
     let pipeline = Pipeline {
         front,
-        authentication: identity::authentication(config, pki, core.tokens)?,
+        authentication: identity::authentication(config, pki, core.tokens, &metrics, following)?,
         impersonation: Impersonation::new(config.features.is_on("ConstrainedImpersonation"), metrics.registry()),
         authorizer,
         concurrency: concurrency(config, flow_control, tables),

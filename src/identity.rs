@@ -1,16 +1,27 @@
 //! Who clients are: what authentication is made of, and the keys of service account tokens.
 
+mod tokens;
+
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use auth::TokenAuthenticators;
-use generic_server::pipeline::Authentication;
+use auth::{
+    TokenAuthenticators,
+    reload::{Followed, ReloadError},
+};
+use generic_server::{
+    metrics::Metrics,
+    pipeline::{Authentication, AuthenticationMetrics},
+};
 use kube_core::{
     authentication::Trust,
-    service_accounts::{Keys, Settings},
+    service_accounts::{ExternalSigner, KeySource, Keys, Settings},
 };
 use machinery::Str;
 use tokio::sync::SetOnce;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use tokens::bearer_tokens;
 
 use crate::{config::Config, pki::Pki};
 
@@ -22,14 +33,17 @@ fn texts(list: &[String]) -> Vec<Str> {
     list.iter().map(|text| Str::from(text.as_str())).collect()
 }
 
-/// Certificates, headers of a front proxy, and bearer tokens.
-pub(crate) fn authentication(config: &Config, pki: &Pki, tokens: Arc<TokenAuthenticators>) -> Result<Authentication> {
-    let authorities = |path: &Path| {
-        auth::ClientCertificates::from_pem(&read(path)?).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
-    };
+/// Certificates, headers of a front proxy, and bearer tokens. The files of authorities are followed until `cancel`.
+pub(crate) fn authentication(
+    config: &Config,
+    pki: &Pki,
+    tokens: Arc<TokenAuthenticators>,
+    metrics: &Metrics,
+    cancel: &CancellationToken,
+) -> Result<Authentication> {
     let header = &pki.request_header;
     let request_header = auth::RequestHeader {
-        authorities: authorities(&pki.front_proxy_ca)?,
+        authorities: authorities("front proxies' authorities", &pki.front_proxy_ca, cancel)?,
         options: auth::RequestHeaderOptions {
             allowed_names: texts(&header.allowed_names),
             username_headers: texts(&header.username_headers),
@@ -40,12 +54,24 @@ pub(crate) fn authentication(config: &Config, pki: &Pki, tokens: Arc<TokenAuthen
     };
     Ok(Authentication {
         request_header: Some(request_header),
-        client_certificates: Some(Arc::new(authorities(&pki.client_ca)?)),
+        client_certificates: Some(authorities("clients' authorities", &pki.client_ca, cancel)?),
         certificates_name_uids: config.features.is_on("AllowParsingUserUIDFromCertAuth"),
         tokens,
         loopback_token: Str::default(),
-        anonymous: config.authentication.anonymous,
+        anonymous: config.authentication.anonymous.clone(),
+        metrics: AuthenticationMetrics::new(metrics.registry()),
     })
+}
+
+/// Those whose certificates are believed, as a file says now and later.
+fn authorities(what: &'static str, path: &Path, cancel: &CancellationToken) -> Result<Arc<auth::ClientCertificates>> {
+    let content = read(path)?;
+    let found = auth::ClientCertificates::from_pem(&content);
+    let found = Arc::new(found.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?);
+    let current = found.clone();
+    let reload = move |content: Vec<u8>| std::future::ready(current.replace(&content).map_err(ReloadError::Invalid));
+    tokio::spawn(Followed::new(what, path.to_owned(), content).follow(None, cancel.clone(), reload));
+    Ok(found)
 }
 
 /// The same, as aggregated servers are told.
@@ -73,33 +99,83 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> Str {
     Str::from(SocketAddr::new(ip, address.port()).to_string())
 }
 
-/// The tokens of `--token-auth-file`.
-pub(crate) fn static_tokens(config: &Config) -> Result<auth::StaticTokens> {
-    let Some(path) = &config.authentication.token_file else { return Ok(auth::StaticTokens::default()) };
-    let text = String::from_utf8(read(path)?).with_context(|| path.display().to_string())?;
-    let audiences = texts(&config.authentication.service_accounts.audiences).into();
-    auth::StaticTokens::parse(&text, audiences).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
-}
-
-/// How service account tokens are made and checked. A key of our own that is not there yet is made meanwhile.
-pub(crate) fn service_accounts(config: &Config, pki: &Pki) -> Result<Settings> {
+/// How service account tokens are made and checked. A key of our own that is not there yet is made meanwhile; an external
+/// signer is waited for.
+pub(crate) async fn service_accounts(config: &Config, pki: &Pki, metrics: &Metrics) -> Result<Settings> {
     let given = &config.authentication.service_accounts;
-    let keys = Arc::new(SetOnce::new());
-    let settings = Settings {
+    let endpoint = &given.signing_endpoint;
+    let mut settings = Settings {
         issuers: texts(&given.issuers),
         audiences: texts(&given.audiences).into(),
-        keys: keys.clone(),
+        keys: KeySource::Files(Arc::new(SetOnce::new())),
         jwks_uri: given.jwks_uri.as_str().into(),
         max_expiration_seconds: given.max_expiration.map_or(0, |max| max.as_secs() as i64),
-        extend_expiration: given.extend_expiration,
+        extended_seconds: given.extend_expiration.then_some(YEAR),
         lookup: given.lookup,
     };
+    if endpoint.is_empty() {
+        let KeySource::Files(keys) = &settings.keys else { return Ok(settings) };
+        keys_of_files(config, pki, keys.clone())?;
+    } else {
+        let signer = ExternalSigner::connect(endpoint, metrics.registry()).await.map_err(anyhow::Error::msg)?;
+        let bears = signer.max_expiration();
+        let duration =
+            |seconds: i64| machinery::meta::GoDuration { nanoseconds: seconds.saturating_mul(1_000_000_000) };
+        match settings.max_expiration_seconds {
+            0 => settings.max_expiration_seconds = bears,
+            max if max > bears => anyhow::bail!(
+                "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+                 service-account-signing-endpoint: {} > {}",
+                duration(max),
+                duration(bears)
+            ),
+            _ => {}
+        }
+        settings.extended_seconds = settings.extended_seconds.map(|extended| extended.min(bears));
+        settings.keys = KeySource::External(signer);
+    }
+    warn_of_expiration(&settings, !endpoint.is_empty());
+    Ok(settings)
+}
+
+/// In seconds: for how long tokens are good that pods get, and what they ask for.
+const YEAR: i64 = 365 * 24 * 3600;
+const POD_TOKEN: i64 = 3607;
+
+/// Says which flags are in each other's way.
+fn warn_of_expiration(settings: &Settings, is_external: bool) {
+    let max = settings.max_expiration_seconds;
+    if settings.extended_seconds.is_none() || max == 0 {
+        return;
+    }
+    let bounded = if is_external {
+        "token lifetime supported by external-jwt-signer"
+    } else {
+        "service-account-max-token-expiration"
+    };
+    if max < POD_TOKEN {
+        tracing::warn!(
+            "service-account-extend-token-expiration is true, in order to correctly trigger safe transition logic, {bounded} \
+             must be set longer than {POD_TOKEN} seconds (currently {max} seconds)"
+        );
+    }
+    if max < YEAR {
+        let valid = if is_external { max } else { YEAR };
+        tracing::warn!(
+            "service-account-extend-token-expiration is true, tokens of pods are valid up to {valid} seconds ({bounded} is \
+             {max} seconds)"
+        );
+    }
+}
+
+fn keys_of_files(config: &Config, pki: &Pki, keys: Arc<SetOnce<Keys>>) -> Result<()> {
+    let given = &config.authentication.service_accounts;
     let (signing, checking) = (pki.service_account_signing_key.clone(), pki.service_account_keys.clone());
     let read_keys = move || Keys::read(signing.as_deref(), &checking);
     let own = pki.service_account_signing_key.as_ref().filter(|_| given.signing_key.is_none() && given.keys.is_empty());
     if own.is_none_or(|path| path.exists()) {
         let _ = keys.set(read_keys()?); // nobody else sets it
-        return Ok(settings);
+        return Ok(());
     }
     let config = config.clone();
     tokio::task::spawn_blocking(move || {
@@ -109,5 +185,5 @@ pub(crate) fn service_accounts(config: &Config, pki: &Pki) -> Result<Settings> {
             Err(error) => tracing::error!("no service account tokens: {error:#}"),
         }
     });
-    Ok(settings)
+    Ok(())
 }

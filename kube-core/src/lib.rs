@@ -43,6 +43,7 @@ mod server;
 
 use generic_server::resource::Resource;
 
+pub use coordination::server_name;
 pub use server::{KubeCore, Options, build};
 
 /// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.

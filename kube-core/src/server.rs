@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
-use auth::{Authorizer, TokenAuthenticator, TokenAuthenticators};
+use auth::{Authorizer, TokenAuthenticators};
 use generic_server::{
     flow_control::FlowControl,
     registry::{Backing, Registry},
@@ -33,7 +33,7 @@ pub struct Options<'a> {
     /// Whom requests go to that it does not claim.
     pub delegate: Arc<GenericServer>,
     /// Who knows bearer tokens, besides those of service accounts.
-    pub tokens: Vec<Arc<dyn TokenAuthenticator>>,
+    pub tokens: authentication::BearerTokens,
     /// How tokens of service accounts are made and checked.
     pub service_accounts: service_accounts::Settings,
     /// Whom this server believes, for aggregated servers to do the same.
@@ -67,14 +67,17 @@ pub struct KubeCore {
 /// Builds the server.
 ///
 /// # Errors
-/// Certificates for kubelets that cannot be used.
+/// Certificates for kubelets that cannot be used; no random numbers to be had.
 pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
-    let mut tokens = TokenAuthenticators(options.tokens);
+    let tokens = options.tokens;
     let (mut known, mut refused) = (Arc::default(), None);
     let settings = &options.service_accounts;
     let installed = install(crate::resources(), options.backing, |registries| {
-        tokens.0.push(Arc::new(Verifier::new(settings.clone(), Lookup::new(registries))));
-        known = Arc::new(tokens);
+        let verifier = Arc::new(Verifier::new(settings.clone(), Lookup::new(registries)));
+        match tokens.all(verifier, registries, &settings.audiences) {
+            Ok(all) => known = Arc::new(all),
+            Err(why) => refused = Some(why),
+        }
         let mut endpoints = core::endpoints(registries, settings, &options.kubelets).unwrap_or_else(|why| {
             refused = Some(why);
             Endpoints::new()

@@ -2,7 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{Authorization, AuthorizationMode, Findings};
+use auth::authn::webhook;
+use generic_server::pipeline::Anonymous;
+use machinery::meta::go_url::GoUrl;
+use outbound::Kubeconfig;
+
+use super::{Authorization, AuthorizationMode, Findings, IdentityProviders};
 use crate::flags::Parsed;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -10,8 +15,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Who a client is.
 #[derive(Clone, Debug)]
 pub struct Authentication {
-    /// `--anonymous-auth`, off when everything is allowed to everyone.
-    pub anonymous: bool,
+    /// `--anonymous-auth`, off when everything is allowed to everyone, or what the configuration file says.
+    pub anonymous: Anonymous,
+    /// `--oidc-*`, or `--authentication-config`.
+    pub identity_providers: IdentityProviders,
+    /// `--enable-bootstrap-token-auth`.
+    pub bootstrap_tokens: bool,
+    /// `--authentication-token-webhook-*`.
+    pub token_webhook: Option<TokenWebhook>,
     /// `--client-ca-file`; `None`: the server's own authority.
     pub client_ca: Option<PathBuf>,
     /// `--token-auth-file`.
@@ -20,6 +31,17 @@ pub struct Authentication {
     pub request_header: RequestHeader,
     /// Service account tokens.
     pub service_accounts: ServiceAccounts,
+}
+
+/// A webhook that judges bearer tokens.
+#[derive(Clone, Debug)]
+pub struct TokenWebhook {
+    /// The kubeconfig.
+    pub file: PathBuf,
+    /// The version of the reviews.
+    pub version: &'static str,
+    /// How long its answers are kept; zero: not at all.
+    pub cache_ttl: Duration,
 }
 
 /// Whom to believe when it names a user in headers, and in which.
@@ -50,6 +72,8 @@ pub struct ServiceAccounts {
     pub keys: Vec<PathBuf>,
     /// `--service-account-signing-key-file`; `None`: the server's own key.
     pub signing_key: Option<PathBuf>,
+    /// `--service-account-signing-endpoint`: the socket of an external signer, which has the keys then; empty: none.
+    pub signing_endpoint: String,
     /// `--service-account-lookup`.
     pub lookup: bool,
     /// `--service-account-extend-token-expiration`.
@@ -70,20 +94,32 @@ impl Authentication {
                 findings.warn("anonymous requests are refused, because AlwaysAllow would let them do anything");
             }
         }
-        if findings.file(flags, "authentication-config").is_some() {
-            // It may restrict what is allowed without it.
-            findings.error("--authentication-config is not read by this server yet");
-        }
-        if !flags.text("service-account-signing-endpoint").is_empty() {
-            // Tokens would be signed by another key than the one that was asked for.
-            findings.error("--service-account-signing-endpoint is not followed by this server yet");
-        }
+        let identity_providers = IdentityProviders::from_flags(flags, findings);
+        let by_flag = if anonymous { Anonymous::Everywhere } else { Anonymous::Refused };
         Self {
-            anonymous,
+            anonymous: identity_providers.anonymous().unwrap_or(by_flag),
+            identity_providers,
+            bootstrap_tokens: flags.bool("enable-bootstrap-token-auth"),
+            token_webhook: token_webhook(flags, findings),
             client_ca: findings.file(flags, "client-ca-file"),
             token_file: findings.file(flags, "token-auth-file"),
             request_header: request_header(flags, findings),
             service_accounts: service_accounts(flags, findings),
+        }
+    }
+}
+
+fn token_webhook(flags: &Parsed, findings: &mut Findings) -> Option<TokenWebhook> {
+    let flag = "authentication-token-webhook-config-file";
+    let file = PathBuf::from(Some(flags.text(flag)).filter(|text| !text.is_empty())?);
+    let read = Kubeconfig::read(&file).map(|_| ()).map_err(|why| format!("--{flag}: {why}"));
+    let version = webhook::check_version(&flags.text("authentication-token-webhook-version"));
+    let cache_ttl = flags.duration("authentication-token-webhook-cache-ttl").positive();
+    match read.and(version) {
+        Ok(version) => Some(TokenWebhook { file, version, cache_ttl }),
+        Err(why) => {
+            findings.error(why);
+            None
         }
     }
 }
@@ -110,33 +146,78 @@ fn request_header(flags: &Parsed, findings: &mut Findings) -> RequestHeader {
     }
 }
 
-fn service_accounts(flags: &Parsed, findings: &mut Findings) -> ServiceAccounts {
-    let mut issuers = flags.list("service-account-issuer");
-    for issuer in &issuers {
+fn issuers(flags: &Parsed, findings: &mut Findings) -> Vec<String> {
+    let issuers = flags.list("service-account-issuer");
+    for (at, issuer) in issuers.iter().enumerate() {
         // A plain name is allowed; with a colon it must be a URL, as the tokens' specification asks.
-        let is_url = issuer.split_once("://").is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty());
-        if issuer.is_empty() {
-            findings.error("service-account-issuer is a required flag");
-        } else if issuer.contains(':') && !is_url {
-            findings.error(format!("service-account-issuer {issuer:?} contained a ':' but was not a valid URL"));
+        let url = if issuer.contains(':') { GoUrl::parse(issuer).map(|_| ()) } else { Ok(()) };
+        if let Err(why) = url {
+            findings.error(format!(
+                "service-account-issuer {issuer:?} contained a ':' but was not a valid URL: parse {issuer:?}: {why}"
+            ));
+        } else if issuer.is_empty() {
+            findings.error("service-account-issuer should not be an empty string");
+        } else if issuers[..at].contains(issuer) {
+            findings.error(format!("service-account-issuer {issuer:?} is already specified"));
         }
     }
-    if issuers.is_empty() {
-        issuers.push("https://kubernetes.default.svc.cluster.local".to_owned());
+    if issuers.is_empty() { vec!["https://kubernetes.default.svc.cluster.local".to_owned()] } else { issuers }
+}
+
+/// An external signer has all keys, so that none can be given beside it.
+fn signing_endpoint(flags: &Parsed, findings: &mut Findings) -> String {
+    let endpoint = flags.text("service-account-signing-endpoint");
+    if endpoint.is_empty() {
+        return endpoint;
     }
-    let max_expiration =
-        Some(findings.duration(flags, "service-account-max-token-expiration")).filter(|d| !d.is_zero());
-    if max_expiration.is_some_and(|max| max < HOUR || max > Duration::from_secs(1 << 32)) {
+    let keys = ["service-account-signing-key-file", "service-account-key-file"];
+    if keys.iter().any(|flag| flags.is_given(flag)) {
+        findings.error(
+            "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
+             `--service-account-signing-endpoint` (They are mutually exclusive)",
+        );
+    }
+    let is_word =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if endpoint.strip_prefix('@').is_some_and(|name| !name.split('.').all(is_word)) {
+        findings.error(format!(
+            "invalid value {endpoint:?} passed for `--service-account-signing-endpoint`, when prefixed with @ must be a valid \
+             abstract socket name"
+        ));
+    }
+    endpoint
+}
+
+fn check_jwks_uri(uri: &str, findings: &mut Findings) {
+    match GoUrl::parse(uri) {
+        _ if uri.is_empty() => {}
+        Ok(url) if url.scheme == "https" => {}
+        Ok(_) => findings.error(format!("service-account-jwks-uri requires https scheme, parsed as: {uri}")),
+        Err(why) => {
+            findings.error(format!("service-account-jwks-uri must be a valid URL: parse {uri:?}: {why}"));
+        }
+    }
+}
+
+fn service_accounts(flags: &Parsed, findings: &mut Findings) -> ServiceAccounts {
+    let issuers = issuers(flags, findings);
+    let max_expiration = flags.duration("service-account-max-token-expiration");
+    let is_negative = max_expiration.0 < 0;
+    let max_expiration = Some(max_expiration.positive()).filter(|d| !d.is_zero());
+    if is_negative || max_expiration.is_some_and(|max| max < HOUR || max > Duration::from_secs(1 << 32)) {
         findings.error("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds");
     }
     let audiences = flags.list("api-audiences");
     let keys: Vec<PathBuf> = flags.list("service-account-key-file").into_iter().map(PathBuf::from).collect();
     keys.iter().for_each(|key| findings.check_file("service-account-key-file", key));
+    let signing_endpoint = signing_endpoint(flags, findings);
+    check_jwks_uri(&flags.text("service-account-jwks-uri"), findings);
     ServiceAccounts {
         audiences: if audiences.is_empty() { issuers.clone() } else { audiences },
         issuers,
         keys,
         signing_key: findings.file(flags, "service-account-signing-key-file"),
+        signing_endpoint,
         lookup: flags.bool("service-account-lookup"),
         extend_expiration: flags.bool("service-account-extend-token-expiration"),
         max_expiration,

@@ -7,6 +7,7 @@ mod authorization;
 mod cidr;
 mod features;
 mod gates;
+mod identity_providers;
 mod logging;
 mod network;
 mod requests;
@@ -16,10 +17,11 @@ mod storage;
 use std::{collections::BTreeMap, path::PathBuf};
 
 pub use admission::Admission;
-pub use authentication::{Authentication, RequestHeader, ServiceAccounts};
+pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWebhook};
 pub use authorization::{Authorization, AuthorizationMode};
 pub use cidr::Cidr;
 pub use features::FeatureGates;
+pub use identity_providers::IdentityProviders;
 pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
@@ -72,12 +74,10 @@ pub struct Config {
 }
 
 /// Files of flags that have no effect yet: they must be there all the same.
-const UNREAD_FILES: [&str; 7] = [
+const UNREAD_FILES: [&str; 5] = [
     "allow-metric-labels-manifest",
     "audit-policy-file",
     "audit-webhook-config-file",
-    "authentication-token-webhook-config-file",
-    "oidc-ca-file",
     "peer-ca-file",
     "tracing-config-file",
 ];

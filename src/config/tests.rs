@@ -1,5 +1,7 @@
 use std::ffi::OsString;
 
+use generic_server::pipeline::Anonymous;
+
 use super::*;
 use crate::flags;
 
@@ -47,7 +49,11 @@ fn no_flags_make_a_configuration() {
     assert_eq!(config.serving.connection.max_streams, 100);
     assert_eq!(config.serving.shutdown.drain.as_secs(), 60);
     assert_eq!(config.authorization.modes, [AuthorizationMode::AlwaysAllow]);
-    assert!(!config.authentication.anonymous, "strangers are refused where everything is allowed");
+    assert_eq!(
+        config.authentication.anonymous,
+        Anonymous::Refused,
+        "strangers are refused where everything is allowed"
+    );
     assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc.cluster.local"]);
     assert!(config.storage.etcd.is_none());
     assert_eq!(config.storage.prefix, "/registry");
@@ -89,7 +95,7 @@ fn flags_become_the_configuration() {
     ])
     .expect("is valid");
     assert_eq!(config.authorization.modes, [AuthorizationMode::Node, AuthorizationMode::Rbac]);
-    assert!(config.authentication.anonymous);
+    assert_eq!(config.authentication.anonymous, Anonymous::Everywhere);
     assert_eq!(config.serving.connection.max_streams, 1000);
     assert!(!config.serving.http2 && config.serving.only_tls13);
     assert_eq!(config.serving.cipher_suites[1], "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256");
@@ -142,7 +148,38 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
     );
     check(&["--authorization-policy-file=/dev/null"], "cannot specify --authorization-policy-file without mode ABAC");
     check(&["--authorization-mode="], "at least one authorization-mode must be passed");
-    check(&["--service-account-issuer=a:b"], "service-account-issuer \"a:b\" contained a ':' but was not a valid URL");
+    check(
+        &["--service-account-issuer=:a"],
+        "service-account-issuer \":a\" contained a ':' but was not a valid URL: parse \":a\": missing protocol scheme",
+    );
+    check(&["--service-account-issuer="], "service-account-issuer should not be an empty string");
+    check(
+        &["--service-account-issuer=a", "--service-account-issuer=a"],
+        "service-account-issuer \"a\" is already specified",
+    );
+    check(
+        &["--service-account-jwks-uri=http://a"],
+        "service-account-jwks-uri requires https scheme, parsed as: http://a",
+    );
+    check(
+        &["--service-account-signing-endpoint=/s", "--service-account-key-file=/dev/null"],
+        "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
+         `--service-account-signing-endpoint` (They are mutually exclusive)",
+    );
+    check(
+        &["--service-account-signing-endpoint=@a..b"],
+        "invalid value \"@a..b\" passed for `--service-account-signing-endpoint`, when prefixed with @ must be a valid \
+         abstract socket name",
+    );
+    check(
+        &["--authentication-token-webhook-config-file=/no/such"],
+        "--authentication-token-webhook-config-file: open /no/such: no such file or directory",
+    );
+    check(
+        &["--authentication-token-webhook-config-file=/dev/null"],
+        "--authentication-token-webhook-config-file: error loading config file \"/dev/null\": invalid configuration: no \
+         configuration has been provided, try setting KUBERNETES_MASTER environment variable",
+    );
     check(
         &["--service-account-max-token-expiration=5m"],
         "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds",

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     PortRange,
     /// `key=value,key`; given again, it adds.
     Map,
+    /// `key=value`, commas and all; given again, it adds.
+    Claims,
     /// `key=value,key=value`.
     StringToString,
     /// `Name=bool,component:Name=bool`.
@@ -106,7 +108,7 @@ impl Kind {
             Self::Strings => "strings",
             Self::StringArray => "stringArray",
             Self::PortRange => "portRange",
-            Self::Map => "mapStringString",
+            Self::Map | Self::Claims => "mapStringString",
             Self::StringToString => "stringToString",
             Self::FeatureGates => "colonSeparatedMultimapStringString",
             Self::Int32Slice => "int32Slice",
@@ -138,6 +140,7 @@ impl Kind {
             Self::Strings | Self::StringArray if text.is_empty() => Ok(Value::List(Vec::new())),
             Self::Int32Slice if text.is_empty() => Ok(Value::Ints(Vec::new())),
             Self::NamedCertKey => Ok(Value::Pairs(Vec::new())),
+            Self::Claims => Ok(Value::Map(BTreeMap::new())),
             _ => self.read(text),
         }
     }
@@ -155,6 +158,10 @@ impl Kind {
             Self::StringArray => Value::List(vec![text.to_owned()]),
             Self::PortRange => Value::Ports(read_ports(text)?),
             Self::Map => Value::Map(read_pairs(text, true)?),
+            Self::Claims => match text.split_once('=') {
+                Some((key, value)) => Value::Map(BTreeMap::from([(key.trim().to_owned(), value.trim().to_owned())])),
+                None => return Err("malformed pair, expect string=string".to_owned()),
+            },
             Self::StringToString => Value::Map(read_pairs(text, false)?),
             Self::FeatureGates => Value::Map(read_gates(text)?),
             Self::Int32Slice => {

@@ -136,7 +136,7 @@ const STANDARD_EXTRA: &str = "x-remote-extra-";
 /// Believes headers of requests that come with the front proxy's certificate.
 pub struct RequestHeader {
     /// The proxy's authorities.
-    pub authorities: ClientCertificates,
+    pub authorities: Arc<ClientCertificates>,
     /// The headers.
     pub options: RequestHeaderOptions,
 }
@@ -315,7 +315,8 @@ mod tests {
             extra_prefixes: vec!["X-Remote-Extra-".into()],
             ..RequestHeaderOptions::default()
         };
-        let proxy = RequestHeader { authorities: ClientCertificates::from_pem(&pem).expect("a bundle"), options };
+        let proxy =
+            RequestHeader { authorities: Arc::new(ClientCertificates::from_pem(&pem).expect("a bundle")), options };
         let headers = || {
             let mut h = HeaderMap::new();
             h.insert("x-remote-user", "bob".parse().expect("a value"));

@@ -3,8 +3,11 @@
 //! `certificate` knows users by their certificates and by what a front proxy says of them, `token` by bearer tokens, of which `tokens` is the
 //! kind that a file lists and `jwt` those that are signed; `authorizer` is the chain of authorisers; `reload` follows files.
 
+pub mod authn;
 mod authorizer;
 mod certificate;
+mod csv;
+pub mod flight;
 mod header;
 pub mod jwt;
 mod refusal;

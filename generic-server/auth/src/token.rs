@@ -27,6 +27,16 @@ pub trait TokenAuthenticator: Send + Sync {
     async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String>;
 }
 
+/// Of the audiences asked for, those of a server whose audiences are `own`; all of those if none are asked for. `None` if
+/// a token of this server is for none of them. A server without audiences of its own does not look at them.
+pub(crate) fn audiences_of(own: &Arc<[Str]>, asked: Option<&[Str]>) -> Option<Arc<[Str]>> {
+    let shared = match asked {
+        None => own.clone(),
+        Some(asked) => asked.iter().filter(|audience| own.contains(audience)).cloned().collect(),
+    };
+    (!shared.is_empty() || own.is_empty()).then_some(shared)
+}
+
 /// All kinds of tokens that a server knows, asked in order: the first one that knows a token wins.
 #[derive(Default)]
 pub struct TokenAuthenticators(pub Vec<Arc<dyn TokenAuthenticator>>);
@@ -45,6 +55,7 @@ impl TokenAuthenticators {
             match authenticator.authenticate(token, audiences).await {
                 Ok(Some(owner)) => return Ok(owner),
                 Ok(None) => {}
+                Err(why) if objections.contains(&why) => {}
                 Err(why) => objections.push(why),
             }
         }

@@ -2,104 +2,113 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use machinery::Str;
 
-use super::{TokenAuthenticator, TokenOwner, User};
+use super::{TokenAuthenticator, TokenOwner, User, csv, token::audiences_of};
 
-/// Static bearer tokens. Read once; the file's columns are token, user name, uid, and optionally a quoted list of groups.
+/// Static bearer tokens. The file's columns are token, user name, uid, and optionally a quoted list of groups.
 #[derive(Debug, Default)]
 pub struct StaticTokens {
-    tokens: HashMap<Str, Arc<User>>,
+    tokens: ArcSwap<HashMap<Str, Arc<User>>>,
     audiences: Arc<[Str]>,
 }
 
 impl StaticTokens {
-    /// Reads the file's text; the error names the line. `audiences` are the server's: such tokens are for them all.
-    pub fn parse(text: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
-        let mut tokens = HashMap::new();
-        for (number, line) in text.lines().enumerate() {
-            if line.trim().is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let fields = csv_fields(line).ok_or_else(|| format!("line {}: unbalanced quotes", number + 1))?;
-            let [token, name, uid, ..] = fields.as_slice() else {
-                return Err(format!(
-                    "line {}: token file must have at least 3 columns (token, user name, user uid), found {}",
-                    number + 1,
-                    fields.len()
-                ));
-            };
-            if token.is_empty() {
-                return Err(format!("line {}: an empty token", number + 1));
-            }
-            let groups = fields.get(3).map_or("", String::as_str);
-            let user = User {
-                name: name.as_str().into(),
-                uid: uid.as_str().into(),
-                groups: groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(Str::from).collect(),
-                extra: Vec::new(),
-            };
-            tokens.insert(Str::from(token.as_str()), Arc::new(user.authenticated()));
-        }
-        Ok(StaticTokens { tokens, audiences })
+    /// Reads the file's text; the error names the file and the line. `audiences` are the server's: such tokens are for them
+    /// all.
+    pub fn parse(file: &str, text: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
+        Ok(StaticTokens { tokens: ArcSwap::from_pointee(read(file, text)?), audiences })
+    }
+
+    /// Takes another file's text from now on.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; then the old tokens stay.
+    pub fn replace(&self, file: &str, text: &str) -> Result<(), String> {
+        self.tokens.store(Arc::new(read(file, text)?));
+        Ok(())
     }
 
     /// The owner of a token.
     fn owner(&self, token: &str) -> Option<Arc<User>> {
-        self.tokens.get(token).cloned()
+        self.tokens.load().get(token).cloned()
     }
+}
+
+fn read(file: &str, text: &str) -> Result<HashMap<Str, Arc<User>>, String> {
+    let mut tokens = HashMap::new();
+    for csv::Record { line, fields } in csv::records(text).map_err(|why| format!("token file '{file}': {why}"))? {
+        let [token, name, uid, ..] = fields.as_slice() else {
+            return Err(format!(
+                "token file '{file}' must have at least 3 columns (token, user name, user uid), found {} on line {line}",
+                fields.len()
+            ));
+        };
+        if token.is_empty() {
+            tracing::warn!(file, line, "an empty token has been found in the token file");
+            continue;
+        }
+        let user = User {
+            name: name.as_str().into(),
+            uid: uid.as_str().into(),
+            groups: fields.get(3).map_or_else(Vec::new, |groups| groups.split(',').map(Str::from).collect()),
+            extra: Vec::new(),
+        };
+        if tokens.insert(Str::from(token.as_str()), Arc::new(user.authenticated())).is_some() {
+            tracing::warn!(file, line, "a duplicate token has been found in the token file");
+        }
+    }
+    Ok(tokens)
 }
 
 #[async_trait]
 impl TokenAuthenticator for StaticTokens {
     async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
         let Some(user) = self.owner(token) else { return Ok(None) };
-        let audiences: Arc<[Str]> = match audiences {
-            None => self.audiences.clone(),
-            Some(asked) => asked.iter().filter(|a| self.audiences.contains(a)).cloned().collect(),
-        };
-        // A server without audiences of its own does not look at them.
-        let good = !audiences.is_empty() || self.audiences.is_empty();
-        Ok(good.then_some(TokenOwner { user, audiences }))
+        Ok(audiences_of(&self.audiences, audiences).map(|audiences| TokenOwner { user, audiences }))
     }
-}
-
-/// The fields of one CSV line; `None` if a quote stays open.
-fn csv_fields(line: &str) -> Option<Vec<String>> {
-    let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                field.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field).trim().to_owned()),
-            c => field.push(c),
-        }
-    }
-    fields.push(field.trim().to_owned());
-    (!quoted).then_some(fields)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<StaticTokens, String> {
+        StaticTokens::parse("t.csv", text, Arc::default())
+    }
+
     #[test]
     fn tokens_carry_users_and_groups() {
-        let tokens = StaticTokens::parse(
-            "admintoken,admin,1,\"system:masters\"\nalicetoken,alice,1001,\"dev,qa\"\n",
-            Arc::default(),
-        )
-        .expect("valid");
+        let text =
+            "admintoken,admin,1,\"system:masters\"\nalicetoken,alice,1001,\"dev,qa\"\n,nobody,1\nbobtoken,bob,2\n";
+        let tokens = parse(text).expect("valid");
         let alice = tokens.owner("alicetoken").expect("known");
         assert_eq!((alice.name.as_str(), alice.uid.as_str()), ("alice", "1001"));
         assert_eq!(alice.groups, ["dev", "qa", "system:authenticated"]);
-        assert!(tokens.owner("nosuch").is_none());
-        assert!(StaticTokens::parse("a,b", Arc::default()).is_err());
-        assert!(StaticTokens::parse("a,b,c,\"d", Arc::default()).is_err());
+        assert_eq!(tokens.owner("bobtoken").expect("known").groups, ["system:authenticated"]);
+        assert!(tokens.owner("nosuch").is_none() && tokens.owner("").is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_file_and_line() {
+        let check = |text: &str, expect: &str| assert_eq!(parse(text).err().as_deref(), Some(expect), "{text:?}");
+        let columns = "token file 't.csv' must have at least 3 columns (token, user name, user uid), found";
+        check("a,b", &format!("{columns} 2 on line 1"));
+        check("a,b,c\n\n# no comment\n", &format!("{columns} 1 on line 3"));
+        check(
+            "a,b,c,\"d",
+            "token file 't.csv': parse error on line 1, column 9: extraneous or missing \" in quoted-field",
+        );
+    }
+
+    #[test]
+    fn tokens_are_replaced_by_a_file_that_can_be_read() {
+        let tokens = parse("a,ann,1\n").expect("valid");
+        assert!(tokens.replace("t.csv", "b,bob\n").is_err());
+        assert!(tokens.owner("a").is_some());
+        tokens.replace("t.csv", "b,bob,2\n").expect("valid");
+        assert!(tokens.owner("a").is_none() && tokens.owner("b").is_some());
     }
 }

@@ -78,7 +78,7 @@ impl ConfigKind {
 
     fn version(&self, document: &Value, content: &[u8]) -> Result<&'static str, String> {
         if document.as_object().is_none() && !document.is_null() {
-            return Err(no_kind_in(document));
+            return Err(go_text::no_type_in(document));
         }
         let (api_version, kind) = (type_text(document, "apiVersion")?, type_text(document, "kind")?);
         let missing = |what: &str| Err(format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(content)));
@@ -103,32 +103,14 @@ impl ConfigKind {
     }
 }
 
-/// What Go's decoder says of a document that is no object.
-fn no_kind_in(document: &Value) -> String {
-    format!(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
-         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        json_type(document)
-    )
-}
-
 fn type_text<'a>(document: &'a Value, key: &str) -> Result<&'a str, String> {
     match document.get(key) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(text),
         Some(other) => Err(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            json_type(other)
+            go_text::json_type_name(other)
         )),
-    }
-}
-
-/// What Go calls the type of a JSON value.
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Bool(_) => "bool",
-        other => other.type_name(),
     }
 }
 

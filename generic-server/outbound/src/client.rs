@@ -73,6 +73,15 @@ pub(crate) fn webhook_client(trust: Trust<'_>, server_name: Option<String>) -> R
     build(trust, server_name, None, true)
 }
 
+/// A client of a server that a kubeconfig names, with TLS or without it, as its URL says.
+pub(super) fn remote_client(
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+) -> Result<HttpsClient, String> {
+    build(trust, server_name, identity, true)
+}
+
 /// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it.
 pub fn plain_client() -> Result<HttpsClient, String> {
     build(Trust::Anybody, None, None, true)

@@ -1,11 +1,12 @@
 //! Step: who asks? Front proxy, client certificate, bearer token; the first that knows wins, the first that objects
 //! ends the request with a 401, and whom nobody knows is anonymous if that is allowed.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use http::header::AUTHORIZATION;
 use machinery::{Str, meta::status::Status};
 
+use super::authentication_metrics::{Attempt, AuthenticationMetrics};
 use crate::{
     request::Request,
     serve::{Peer, PeerInfo},
@@ -24,29 +25,56 @@ pub struct Authentication {
     pub tokens: Arc<TokenAuthenticators>,
     /// The server's own token, for its own clients.
     pub loopback_token: Str,
-    /// Whether strangers are let through as system:anonymous.
-    pub anonymous: bool,
+    /// Which strangers are let through as system:anonymous.
+    pub anonymous: Anonymous,
+    /// What is counted.
+    pub metrics: AuthenticationMetrics,
+}
+
+/// Where those whom nobody knows are let through as system:anonymous.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Anonymous {
+    /// Nowhere.
+    Refused,
+    /// Everywhere.
+    Everywhere,
+    /// At exactly these paths.
+    At(HashSet<Str>),
+}
+
+impl Anonymous {
+    fn allows(&self, path: &str) -> bool {
+        match self {
+            Anonymous::Refused => false,
+            Anonymous::Everywhere => true,
+            Anonymous::At(paths) => paths.contains(path),
+        }
+    }
 }
 
 impl Authentication {
     /// Finds the user, or refuses the request. Credentials do not go further than this step.
     pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
+        let started = Instant::now();
         let peer = request.extensions.get::<Peer>().cloned();
         let found = self.find(request, peer.as_deref()).await;
         request.headers.remove(AUTHORIZATION);
         RequestHeader::clear(self.request_header.as_ref().map(|proxy| &proxy.options), &mut request.headers);
-        match found {
+        let (attempt, outcome) = match found {
             Ok(Some(user)) => {
                 request.user = user;
-                Ok(())
+                (Attempt::Success, Ok(()))
             }
-            Ok(None) if self.anonymous => Ok(()), // a request begins as anonymous
-            Ok(None) => Err(Status::unauthorized("Unauthorized")),
+            // A request begins as anonymous.
+            Ok(None) if self.anonymous.allows(&request.info.path) => (Attempt::Success, Ok(())),
+            Ok(None) => (Attempt::Failure, Err(Status::unauthorized("Unauthorized"))),
             Err(why) => {
                 tracing::info!(%why, "unauthenticated");
-                Err(Status::unauthorized("Unauthorized"))
+                (Attempt::Error, Err(Status::unauthorized("Unauthorized")))
             }
-        }
+        };
+        self.metrics.count(attempt, &request.user, started.elapsed());
+        outcome
     }
 
     async fn find(&self, request: &mut Request, peer: Option<&PeerInfo>) -> Result<Option<Arc<User>>, String> {
@@ -118,6 +146,15 @@ fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strangers_are_let_through_where_they_may_be() {
+        let at = Anonymous::At(HashSet::from(["/livez".into()]));
+        for (path, expect) in [("/livez", true), ("/livez/ping", false), ("/livez/", false), ("/version", false)] {
+            assert_eq!(at.allows(path), expect, "{path}");
+            assert!(Anonymous::Everywhere.allows(path) && !Anonymous::Refused.allows(path));
+        }
+    }
 
     #[test]
     fn tokens_are_read_as_upstream_does() {

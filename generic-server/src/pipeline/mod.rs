@@ -3,6 +3,7 @@
 //! panic → resolve → deadline → CORS → authenticate → impersonate → concurrency → authorize → the chain
 
 pub mod authenticate;
+mod authentication_metrics;
 mod authorize;
 mod compress;
 mod concurrency;
@@ -22,7 +23,8 @@ use hyper::body::Incoming;
 use machinery::{Str, meta::status::Status};
 use tracing::Instrument;
 
-pub use authenticate::Authentication;
+pub use authenticate::{Anonymous, Authentication};
+pub use authentication_metrics::AuthenticationMetrics;
 pub use concurrency::Concurrency;
 pub use cors::Cors;
 pub use impersonate::Impersonation;

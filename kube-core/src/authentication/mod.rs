@@ -1,5 +1,6 @@
 //! The group authentication.k8s.io: who a request is from.
 
+mod bearer;
 mod published;
 mod reviews;
 mod token_review;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use auth::TokenAuthenticators;
 use generic_server::{resource::Resource, table::Endpoints};
 
+pub use bearer::BearerTokens;
 pub use published::Trust;
 pub(crate) use published::task as publish;
 use reviews::SelfReview;

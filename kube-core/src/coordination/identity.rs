@@ -39,7 +39,7 @@ struct Lease {
 
 /// Renews this server's lease, and removes those that have run out.
 pub(crate) fn tasks(leases: &Arc<Registry>, host: &Str, address: SocketAddr) -> [Task; 2] {
-    let name = lease_name(host);
+    let name = server_name(host);
     let holder = format!("{name}_{}", uuid::Uuid::new_v4());
     let lease = Lease { leases: leases.clone(), name, holder, host: host.clone(), address: address.to_string() };
     let renew = Task::new("start-kube-apiserver-identity-lease-controller", move |cx| {
@@ -74,8 +74,9 @@ pub(crate) fn tasks(leases: &Arc<Registry>, host: &Str, address: SocketAddr) -> 
     [renew.after("start-system-namespaces-controller"), collect]
 }
 
-/// `apiserver-` and 26 letters and digits that depend on the host's name and on what the server is.
-fn lease_name(host: &str) -> String {
+/// What the server on a host is called, in metrics and in its lease: `apiserver-` and 26 letters and digits that depend on
+/// the host's name and on what the server is.
+pub fn server_name(host: &str) -> String {
     let mut text = Vec::new();
     for part in [host, IDENTITY] {
         text.extend(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_name_is_upstreams() {
-        assert_eq!(lease_name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
+        assert_eq!(server_name("vm"), "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!((base32(b"foobar"), base32(b"")), ("mzxw6ytboi".to_owned(), String::new()));
     }
 

@@ -13,6 +13,7 @@ use crate::{
 
 const V1: GroupVersion = GroupVersion("coordination.k8s.io", "v1");
 
+pub use identity::server_name;
 pub(crate) use identity::tasks as identity_tasks;
 
 /// Coordinated leader election is behind a gate that is off.

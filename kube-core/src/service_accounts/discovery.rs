@@ -62,20 +62,21 @@ impl Endpoint for Discovery {
         };
         accept(&request, media)?;
         let unready = || Status::service_unavailable("the keys of service account tokens are not ready");
-        let keys = self.settings.keys().await.ok_or_else(unready)?;
+        let published = self.settings.keys.published().await.ok_or_else(unready)?;
         let document = match self.document {
-            Document::Keys => keys.jwks(),
+            Document::Keys => published.keys,
             Document::Provider => object! {
                 "issuer" => &self.settings.issuers[0],
                 "jwks_uri" => self.jwks_uri(),
                 "response_types_supported" => vec!["id_token"],
                 "subject_types_supported" => vec!["public"],
-                "id_token_signing_alg_values_supported" => keys.algorithms(),
+                "id_token_signing_alg_values_supported" => published.algorithms,
             },
         };
         let mut response = response::bytes(StatusCode::OK, media, Body::full(json::encode(&document)));
-        let cached = HeaderValue::from_static("public, max-age=3600");
-        response.headers_mut().insert(header::CACHE_CONTROL, cached);
+        if let Ok(cached) = HeaderValue::from_str(&format!("public, max-age={}", published.max_age)) {
+            response.headers_mut().insert(header::CACHE_CONTROL, cached);
+        }
         Ok(response)
     }
 }

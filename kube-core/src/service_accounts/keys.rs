@@ -1,24 +1,18 @@
 //! The keys of tokens: one signs, all of them check.
-//!
-//! Signatures are made and checked by aws-lc-rs, which serves TLS here already. What a JWT library would add is a parser
-//! of three fields and a model of claims, and would leave out P-521 keys, which clusters may have.
 
 use std::{fmt, path::Path};
 
+use auth::jwt::{Algorithm, VerifyingKey};
 use aws_lc_rs::{
     digest,
     encoding::{AsDer, PublicKeyX509Der},
     rand::SystemRandom,
-    signature::{
-        self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, ParsedPublicKey, RsaKeyPair, VerificationAlgorithm,
-    },
+    signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _, RsaKeyPair},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use machinery::{Str, Value, object};
 use rustls_pki_types::pem::{PemObject as _, SectionKind};
-use x509_parser::{
-    certificate::X509Certificate, prelude::FromDer as _, public_key::PublicKey as X509Key, x509::SubjectPublicKeyInfo,
-};
+use x509_parser::{certificate::X509Certificate, prelude::FromDer as _};
 
 /// Why a key cannot be used; says which file it is from.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +31,7 @@ impl KeyError {
 /// The keys of a server.
 pub struct Keys {
     signing: Option<Signer>,
-    checking: Vec<PublicKey>,
+    checking: Vec<VerifyingKey>,
 }
 
 impl Keys {
@@ -72,100 +66,32 @@ impl Keys {
     }
 
     /// The keys that may have signed a token: the one that it names, and all if it names none.
-    pub(super) fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a PublicKey> {
+    pub(super) fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a VerifyingKey> {
         self.checking.iter().filter(move |key| id.is_empty() || key.id == id)
     }
 
     /// The signature algorithms in use, each once.
     pub(super) fn algorithms(&self) -> Vec<&'static str> {
-        let mut names: Vec<&'static str> = self.checking.iter().map(|key| key.algorithm.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        algorithms(&self.checking)
     }
 
     /// The public keys as a JSON Web Key Set (RFC 7517).
     pub(super) fn jwks(&self) -> Value {
-        object! { "keys" => self.checking.iter().map(PublicKey::jwk).collect::<Vec<_>>() }
+        jwks(&self.checking)
     }
 }
 
-/// A signature algorithm (RFC 7518, 3.1).
-struct Algorithm {
-    name: &'static str,
-    verification: &'static dyn VerificationAlgorithm,
-    /// For elliptic curves: its name, and how keys sign on it.
-    curve: Option<(&'static str, &'static EcdsaSigningAlgorithm)>,
+/// The signature algorithms of keys, each once.
+pub(super) fn algorithms<'a>(keys: impl IntoIterator<Item = &'a VerifyingKey>) -> Vec<&'static str> {
+    let mut names: Vec<_> = keys.into_iter().map(|key| key.key_type.usual_algorithm().name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
-static RS256: Algorithm =
-    Algorithm { name: "RS256", verification: &signature::RSA_PKCS1_2048_8192_SHA256, curve: None };
-static ES256: Algorithm = Algorithm {
-    name: "ES256",
-    verification: &signature::ECDSA_P256_SHA256_FIXED,
-    curve: Some(("P-256", &signature::ECDSA_P256_SHA256_FIXED_SIGNING)),
-};
-static ES384: Algorithm = Algorithm {
-    name: "ES384",
-    verification: &signature::ECDSA_P384_SHA384_FIXED,
-    curve: Some(("P-384", &signature::ECDSA_P384_SHA384_FIXED_SIGNING)),
-};
-static ES512: Algorithm = Algorithm {
-    name: "ES512",
-    verification: &signature::ECDSA_P521_SHA512_FIXED,
-    curve: Some(("P-521", &signature::ECDSA_P521_SHA512_FIXED_SIGNING)),
-};
-
-/// A key that checks signatures, of one algorithm alone: what a token says of its algorithm only has to agree.
-pub(super) struct PublicKey {
-    pub(super) id: Str,
-    algorithm: &'static Algorithm,
-    key: ParsedPublicKey,
-    /// The parameters of the JSON Web Key.
-    parameters: Vec<(&'static str, String)>,
-}
-
-impl PublicKey {
-    /// From a SubjectPublicKeyInfo (RFC 5280).
-    fn of_der(der: &[u8]) -> Result<Self, String> {
-        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|e| e.to_string())?;
-        let number = |bytes: &[u8]| BASE64.encode(bytes.iter().position(|b| *b != 0).map_or(bytes, |i| &bytes[i..]));
-        let (algorithm, parameters) = match info.parsed().map_err(|e| e.to_string())? {
-            X509Key::RSA(key) => {
-                (&RS256, vec![("kty", "RSA".to_owned()), ("n", number(key.modulus)), ("e", number(key.exponent))])
-            }
-            X509Key::EC(point) => {
-                let algorithm = match point.key_size() {
-                    256 => &ES256,
-                    384 => &ES384,
-                    // 521 bits do not fill their bytes.
-                    521..=528 => &ES512,
-                    bits => return Err(format!("a curve of {bits} bits is not supported")),
-                };
-                let coordinates = point.data().get(1..).unwrap_or_default();
-                let (x, y) = coordinates.split_at(coordinates.len() / 2);
-                let curve = algorithm.curve.map_or("", |(name, _)| name);
-                let text = |bytes: &[u8]| BASE64.encode(bytes);
-                (algorithm, vec![("kty", "EC".to_owned()), ("crv", curve.to_owned()), ("x", text(x)), ("y", text(y))])
-            }
-            _ => return Err("neither an RSA nor an ECDSA key".to_owned()),
-        };
-        let key = ParsedPublicKey::new(algorithm.verification, der).map_err(|e| e.to_string())?;
-        Ok(PublicKey { id: key_id(der), algorithm, key, parameters })
-    }
-
-    /// Whether the key signed `message`. `algorithm` is what the token says of itself.
-    pub(super) fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
-        algorithm == self.algorithm.name && self.key.verify_sig(message, signature).is_ok()
-    }
-
-    fn jwk(&self) -> Value {
-        let mut jwk = object! { "use" => "sig", "kid" => &self.id, "alg" => self.algorithm.name };
-        for (name, value) in &self.parameters {
-            jwk.set(&[name], value.as_str());
-        }
-        jwk
-    }
+/// Keys as a JSON Web Key Set (RFC 7517).
+pub(super) fn jwks<'a>(keys: impl IntoIterator<Item = &'a VerifyingKey>) -> Value {
+    object! { "keys" => keys.into_iter().map(VerifyingKey::jwk).collect::<Vec<_>>() }
 }
 
 /// The name of a key: the hash of its public half.
@@ -190,7 +116,7 @@ impl Signer {
         let section = sections(pem)?.into_iter().find_map(|(kind, der)| private_key(kind, &der));
         let (key, algorithm) = section.ok_or("data does not contain a valid RSA or ECDSA private key")?;
         let id = key_id(&key.public_der()?);
-        Ok(Signer { id, algorithm: algorithm.name, key })
+        Ok(Signer { id, algorithm: algorithm.name(), key })
     }
 
     /// Signs a message.
@@ -232,17 +158,23 @@ fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
     <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|e| e.to_string())
 }
 
-fn private_key(kind: SectionKind, der: &[u8]) -> Option<(PrivateKey, &'static Algorithm)> {
+/// How keys sign on the curves.
+const CURVES: [(Algorithm, &EcdsaSigningAlgorithm); 3] = [
+    (Algorithm::Es256, &signature::ECDSA_P256_SHA256_FIXED_SIGNING),
+    (Algorithm::Es384, &signature::ECDSA_P384_SHA384_FIXED_SIGNING),
+    (Algorithm::Es512, &signature::ECDSA_P521_SHA512_FIXED_SIGNING),
+];
+
+fn private_key(kind: SectionKind, der: &[u8]) -> Option<(PrivateKey, Algorithm)> {
     let rsa = match kind {
         SectionKind::RsaPrivateKey => RsaKeyPair::from_der(der).ok(),
         SectionKind::PrivateKey => RsaKeyPair::from_pkcs8(der).ok(),
         _ => None,
     };
     if let Some(key) = rsa {
-        return Some((PrivateKey::Rsa(key), &RS256));
+        return Some((PrivateKey::Rsa(key), Algorithm::Rs256));
     }
-    [&ES256, &ES384, &ES512].into_iter().find_map(|algorithm| {
-        let (_, signing) = algorithm.curve?;
+    CURVES.into_iter().find_map(|(algorithm, signing)| {
         let key = match kind {
             SectionKind::PrivateKey => EcdsaKeyPair::from_pkcs8(signing, der).ok(),
             SectionKind::EcPrivateKey => EcdsaKeyPair::from_private_key_der(signing, der).ok(),
@@ -253,7 +185,7 @@ fn private_key(kind: SectionKind, der: &[u8]) -> Option<(PrivateKey, &'static Al
 }
 
 /// The public keys in a file: those it holds, those of its certificates, and the public halves of its private ones.
-fn public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, String> {
+fn public_keys(pem: &[u8]) -> Result<Vec<VerifyingKey>, String> {
     let mut keys = Vec::new();
     for (kind, der) in sections(pem)? {
         let info = match kind {
@@ -265,7 +197,7 @@ fn public_keys(pem: &[u8]) -> Result<Vec<PublicKey>, String> {
             kind => private_key(kind, &der).map(|(key, _)| key.public_der()).transpose()?,
         };
         if let Some(info) = info {
-            keys.push(PublicKey::of_der(&info)?);
+            keys.push(VerifyingKey::of_spki(key_id(&info), &info)?);
         }
     }
     Ok(keys)
@@ -298,9 +230,9 @@ pub(super) mod tests {
             let signature = signer.sign(b"message").expect("signed");
             let key = keys.candidates(&signer.id).next().expect("its public half");
             assert_eq!(key.id, signer.id);
-            assert!(key.verifies(name, b"message", &signature), "{name}");
-            assert!(!key.verifies(name, b"another", &signature), "{name}");
-            assert!(!key.verifies("none", b"message", &signature), "an algorithm that is not the key's");
+            let algorithm = Algorithm::of_name(name).expect("an algorithm");
+            assert!(key.verifies(algorithm, b"message", &signature), "{name}");
+            assert!(!key.verifies(algorithm, b"another", &signature), "{name}");
             let jwks = keys.jwks();
             let jwk = &jwks.at(&["keys"]).and_then(Value::as_array).expect("a list")[0];
             assert_eq!((jwk.str_at(&["kty"]), jwk.str_at(&["alg"])), (Some(key_type), Some(name)));

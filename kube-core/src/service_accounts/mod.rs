@@ -2,7 +2,10 @@
 
 mod claims;
 mod discovery;
+mod external;
+mod external_metrics;
 mod jwt;
+mod key_source;
 mod keys;
 mod legacy;
 mod lookup;
@@ -11,11 +14,12 @@ mod tracking;
 mod verified;
 mod verify;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use machinery::Str;
-use tokio::sync::SetOnce;
 
+pub use external::ExternalSigner;
+pub use key_source::KeySource;
 pub use keys::{KeyError, Keys};
 
 pub(crate) use discovery::endpoints as discovery_endpoints;
@@ -31,29 +35,16 @@ pub struct Settings {
     pub issuers: Vec<Str>,
     /// The audiences that this server's own tokens are for.
     pub audiences: Arc<[Str]>,
-    /// The keys; they may come after the server has started.
-    pub keys: Arc<SetOnce<Keys>>,
+    /// Who signs, and by which keys tokens are checked.
+    pub keys: KeySource,
     /// Where clients are told to look for the public keys; empty: at this server's own address.
     pub jwks_uri: Str,
     /// The longest validity, in seconds; 0: as long as asked for.
     pub max_expiration_seconds: i64,
-    /// Tokens that pods get are good for a year, although they are asked for less.
-    pub extend_expiration: bool,
+    /// For how many seconds tokens are good that pods get, although less is asked for; `None`: for what is asked.
+    pub extended_seconds: Option<i64>,
     /// Whether a token that is kept in a secret is compared with the secret.
     pub lookup: bool,
-}
-
-/// How long a request waits for keys that are being made.
-const KEYS_PATIENCE: Duration = Duration::from_secs(10);
-
-impl Settings {
-    /// The keys, as soon as they are there.
-    async fn keys(&self) -> Option<&Keys> {
-        if let Some(keys) = self.keys.get() {
-            return Some(keys);
-        }
-        tokio::time::timeout(KEYS_PATIENCE, self.keys.wait()).await.ok()
-    }
 }
 
 /// The name under which a service account acts.

@@ -9,7 +9,7 @@ use machinery::{
 };
 use storage::cache::ReadAt;
 
-use super::{Settings, claims::NewToken, jwt, lookup::Lookup};
+use super::{Settings, claims::NewToken, lookup::Lookup};
 use crate::{
     defaults::{part, pointer},
     posted::Posted,
@@ -20,8 +20,6 @@ const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest")
 const DEFAULT_SECONDS: i64 = 3600;
 /// The validity, in seconds, that kubelets ask for when they fetch a pod's token: clients that do not renew it get more time.
 const POD_TOKEN_SECONDS: i64 = 3607;
-/// How long such a token is good, in seconds.
-const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Serves requests for tokens.
 pub(crate) struct TokenRequests {
@@ -155,15 +153,17 @@ impl TokenRequests {
         binding: &Binding,
         now: Timestamp,
     ) -> Result<String, Status> {
-        let failed = |why: &str| Status::unknown_error(format!("failed to generate token: {why}"));
-        let keys = self.settings.keys().await.ok_or_else(|| failed("the signing key is not ready"))?;
-        let signer = keys.signer().ok_or_else(|| failed("this server has no signing key"))?;
+        let failed = |why: String| Status::unknown_error(format!("failed to generate token: {why}"));
         let audiences = request.at(&["spec", "audiences"]).and_then(Value::as_array).unwrap_or_default();
         let audiences: Vec<Str> = audiences.iter().filter_map(Value::as_shared_str).cloned().collect();
         let (mut lifetime, mut warn_after) = (seconds(request), 0);
         let for_us = audiences.iter().all(|audience| self.settings.audiences.contains(audience));
-        if self.settings.extend_expiration && binding.to_pod && lifetime == POD_TOKEN_SECONDS && for_us {
-            (lifetime, warn_after) = (EXTENDED_SECONDS, lifetime);
+        if let Some(extended) = self.settings.extended_seconds
+            && binding.to_pod
+            && lifetime == POD_TOKEN_SECONDS
+            && for_us
+        {
+            (lifetime, warn_after) = (extended, lifetime);
         }
         let token = NewToken {
             issuer: &self.settings.issuers[0],
@@ -174,7 +174,7 @@ impl TokenRequests {
             warn_after,
             id: &uuid::Uuid::new_v4().to_string(),
         };
-        jwt::sign(signer, &token.claims(now)).map_err(failed)
+        self.settings.keys.sign(&token.claims(now)).await.map_err(failed)
     }
 }
 

@@ -3,13 +3,12 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use auth::{TokenAuthenticator, TokenOwner, User};
+use auth::{TokenAuthenticator, TokenOwner, User, jwt::Token};
 use machinery::{Str, meta::Timestamp};
 
 use super::{
     Settings,
     claims::{Claims, OwnClaims, Reference},
-    jwt::Token,
     legacy::{self, Legacy},
     lookup::{Bound, Kind, Lookup},
     verified::{Verified, VerifiedTokens, fingerprint},
@@ -64,8 +63,7 @@ impl Verifier {
 
     /// Checks the signature and reads the claims.
     async fn verify(&self, token: &Token<'_>) -> Result<Verified, String> {
-        let keys = self.settings.keys().await.ok_or("the keys of service account tokens are not ready")?;
-        token.check_signature(keys)?;
+        self.settings.keys.check_signature(token).await?;
         if let Some(claim) = token.doubled.first() {
             let claim = claim.split('"').nth(1).unwrap_or_default();
             return Err(format!("json: duplicate key '{claim}' in object"));
