@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use auth::{Authorizer, SystemMasters};
 use generic_server::{
-    admission::{self, AlwaysAdmit, AlwaysDeny},
+    admission::{self, AdmissionMetrics, AlwaysAdmit, AlwaysDeny},
     flow_control::{Dumps, FlowControl},
     health::{CachesFilled, Check, Health, KmsProvider, NotShuttingDown, Slis, StoreAnswers, TasksReady},
     metrics::{Metrics, MetricsEndpoint},
@@ -19,7 +19,7 @@ use generic_server::{
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Registry, Settings},
     serve::Lifecycle,
-    table::{ResourceTable, StorageMetrics},
+    table::{CacheMetrics, ResourceTable, StorageMetrics},
     tasks::{Task, Tasks},
 };
 use kube_core::admission::NamespaceLifecycle;
@@ -80,6 +80,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let nodes = Arc::new(NodeAuthorizer::default());
     let authorizer = authorizer(config, &rbac, &nodes);
     let metrics = Metrics::new();
+    version::build(&config.version).describe(&metrics);
     let flow_control = flow_control(config, &metrics);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
@@ -145,11 +146,12 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         // What the table of plugins calls built is built, or nothing starts.
         found.with_context(|| format!("nobody makes the admission plugin {name:?}"))
     };
+    let plugin = |name: &&'static str| Ok((*name, plugin(name)?));
     let mut plugins: Vec<_> = config.admission.plugins.iter().map(plugin).collect::<Result<_>>()?;
     if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
-        plugins.push(no_escalation(rbac, authorizer.clone()));
+        plugins.push(("NoEscalation", no_escalation(rbac, authorizer.clone())));
     }
-    admission.set(plugins);
+    admission.set(plugins, Some(&AdmissionMetrics::new(metrics.registry())));
 
     let openapi = OpenApi::new(
         vec![aggregator.table.clone(), core.table.clone(), extensions.table.clone()],
@@ -160,6 +162,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     extensions.metrics.register(metrics.registry());
     policies.register(metrics.registry());
     let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
+    let available = aggregator::Availability::new(aggregator.registry.cache().clone());
+    metrics.registry().register(Box::new(available)).context("metrics of APIServices")?;
+    let caches_seen = CacheMetrics::new(tables.clone());
+    metrics.registry().register(Box::new(caches_seen)).context("metrics of the caches")?;
     let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables.clone());
     let own = [
         storage_metrics.task(config.storage.count_period, config.storage.size_period),

@@ -7,11 +7,13 @@
 mod availability;
 mod backends;
 mod local;
+mod metrics;
 mod proxy;
 mod remote_discovery;
 mod row;
 mod rules;
 
+pub use metrics::Availability;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;

@@ -1,16 +1,27 @@
 //! What is counted, under upstream's names.
 
+mod access;
+mod watches;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use http::StatusCode;
 use machinery::meta::status::Status;
-use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    process_collector::ProcessCollector,
+};
+
+pub(crate) use access::AccessMetrics;
+pub(crate) use watches::WatchMetrics;
 
 use crate::{
     endpoint::Endpoint,
     request::Request,
+    resource::Resource,
     response::{self, Response},
+    serve::HANDSHAKE_ERRORS,
 };
 use machinery::request::Verb;
 
@@ -22,6 +33,11 @@ pub struct Metrics {
     sizes: HistogramVec,
     long_running: IntGaugeVec,
     inflight: IntGaugeVec,
+    slis: HistogramVec,
+    body_sizes: HistogramVec,
+    deprecated: IntGaugeVec,
+    pub(crate) access: AccessMetrics,
+    pub(crate) watches: WatchMetrics,
 }
 
 const BUCKETS: [f64; 27] = [
@@ -33,6 +49,8 @@ impl Metrics {
     /// Metrics that count nothing yet.
     pub fn new() -> Arc<Self> {
         let registry = Registry::new();
+        register(&registry, Ok(HANDSHAKE_ERRORS.clone()));
+        registry.register(Box::new(ProcessCollector::for_self())).expect("each name is registered once");
         let labels = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
         let with = |more: &[&'static str]| labels.iter().chain(more).copied().collect::<Vec<_>>();
         let metrics = Metrics {
@@ -73,6 +91,37 @@ impl Metrics {
                     &["request_kind"],
                 ),
             ),
+            slis: register(
+                &registry,
+                HistogramVec::new(
+                    HistogramOpts::new(
+                        "apiserver_request_sli_duration_seconds",
+                        "Time to the answer in seconds, without what a request has waited for its turn.",
+                    )
+                    .buckets(BUCKETS[2..23].to_vec()),
+                    &labels,
+                ),
+            ),
+            body_sizes: register(
+                &registry,
+                HistogramVec::new(
+                    HistogramOpts::new(
+                        "apiserver_request_body_size_bytes",
+                        "Bytes of request bodies whose size is known.",
+                    )
+                    .buckets(prometheus::linear_buckets(50_000.0, 100_000.0, 31).expect("constant arguments")),
+                    &["group", "resource", "verb"],
+                ),
+            ),
+            deprecated: register(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("apiserver_requested_deprecated_apis", "Deprecated APIs that have been requested."),
+                    &["group", "version", "resource", "subresource", "removed_release"],
+                ),
+            ),
+            access: AccessMetrics::new(&registry),
+            watches: WatchMetrics::new(&registry),
             registry,
         };
         Arc::new(metrics)
@@ -89,7 +138,15 @@ impl Metrics {
         let kind = if info.verb.is_read_only() || !info.is_resource { "readOnly" } else { "mutating" };
         let dry_run = if request.query.has("dryRun") { "All" } else { "" };
         self.inflight.with_label_values(&[kind]).inc();
-        Label { metrics: self.clone(), labels: labels(request), kind, dry_run }
+        let size = request.body.as_ref().and_then(|body| http_body::Body::size_hint(body).exact());
+        let writes = info.is_resource && matches!(info.verb, Verb::Create | Verb::Update | Verb::Patch);
+        let body = size.filter(|_| writes).map(|size| (info.verb, size));
+        Label { metrics: self.clone(), labels: labels(request), kind, dry_run, body }
+    }
+
+    /// Notes that a deprecated resource was asked for.
+    pub(crate) fn deprecated(&self, row: &Resource, subresource: &str) {
+        self.deprecated.with_label_values(&[&*row.group, &*row.version, &*row.plural, subresource, ""]).set(1);
     }
 
     /// Counts a watch (or another request that lasts) until the guard is dropped.
@@ -141,13 +198,16 @@ pub(crate) struct Label {
     labels: [String; 7],
     kind: &'static str,
     dry_run: &'static str,
+    /// The size of the body that it came with, if it writes.
+    body: Option<(Verb, u64)>,
 }
 
 impl Label {
-    /// Notes the answer.
-    pub(crate) fn finish(mut self, response: &Response, elapsed: Duration) {
+    /// Notes the answer, and how long the request had to wait for its turn before.
+    pub(crate) fn finish(mut self, response: &Response, elapsed: Duration, waited: Duration) {
         if response.status() == StatusCode::NOT_FOUND || response.status() == StatusCode::METHOD_NOT_ALLOWED {
             // What does not exist must not make a series for each name that somebody tries.
+            self.body = None;
             self.labels[3] = String::new();
             self.labels[4] = String::new();
             self.labels[1] = String::new();
@@ -160,6 +220,10 @@ impl Label {
         let code = response.status().as_str().to_owned();
         self.metrics.requests.with_label_values(&with(&[&code, self.dry_run])).inc();
         self.metrics.durations.with_label_values(&with(&[self.dry_run])).observe(elapsed.as_secs_f64());
+        if let Some((verb, size)) = self.body {
+            self.metrics.body_sizes.with_label_values(&[labels[1], labels[3], verb.name()]).observe(size as f64);
+        }
+        self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(waited).as_secs_f64());
         if let Some(size) = http_body::Body::size_hint(response.body()).exact() {
             self.metrics.sizes.with_label_values(&labels).observe(size as f64);
         }

@@ -12,6 +12,7 @@ use machinery::{Str, meta::status::Status};
 use crate::{
     endpoint::{Endpoint, VersionEndpoints},
     handlers,
+    metrics::Metrics,
     request::Request,
     response::{self, Response, page_not_found},
     table::{Entry, ResourceTable},
@@ -110,6 +111,9 @@ impl Builder {
 /// Serves a row; whatever comes of it, the user of a deprecated version is told so first.
 async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
     let Some(warning) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
+    if let Some(metrics) = request.extensions.get::<Arc<Metrics>>() {
+        metrics.deprecated(&entry.row, &request.info.subresource);
+    }
     let wanted = response::wanted(&request);
     let answer = handlers::serve(request, entry).await;
     // What has no route has none to warn of.

@@ -1,9 +1,13 @@
 //! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
 
 mod always;
+mod metrics;
 mod reinvocation;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use async_trait::async_trait;
 use machinery::{
@@ -13,7 +17,10 @@ use machinery::{
 };
 
 pub use always::{AlwaysAdmit, AlwaysDeny};
+pub use metrics::AdmissionMetrics;
 pub use reinvocation::Reinvocation;
+
+use metrics::{Step, Times};
 
 use crate::{
     options::{DeleteOptions, WriteOptions},
@@ -133,39 +140,71 @@ pub trait Admission: Send + Sync {
 
 /// Plugins in order: all mutate, once more if one asks for that, then all validate. Plugins that need the servers themselves are added once those are built.
 #[derive(Default)]
-pub struct Chain(std::sync::OnceLock<Vec<Arc<dyn Admission>>>);
+pub struct Chain(OnceLock<Plugins>);
+
+struct Plugins {
+    all: Vec<(Arc<dyn Admission>, Option<Times>)>,
+    together: Option<Times>,
+}
 
 impl Chain {
-    /// Sets the plugins; they stay for the life of the server.
-    pub fn set(&self, plugins: Vec<Arc<dyn Admission>>) {
-        if self.0.set(plugins).is_err() {
+    /// Sets the plugins, each with its name; they stay for the life of the server. Their times are measured if there are metrics.
+    pub fn set(&self, plugins: Vec<(&'static str, Arc<dyn Admission>)>, metrics: Option<&AdmissionMetrics>) {
+        let times = |plugin| metrics.map(|metrics| metrics.times_of(plugin));
+        let all = plugins.into_iter().map(|(name, plugin)| (plugin, times(Some(name)))).collect();
+        if self.0.set(Plugins { all, together: times(None) }).is_err() {
             unreachable!("the admission chain is set once, at start");
         }
     }
+}
 
-    fn plugins(&self) -> &[Arc<dyn Admission>] {
-        self.0.get().map_or(&[], Vec::as_slice)
+/// A plugin's answer, and a note of the time it took.
+async fn timed(
+    times: Option<&Times>,
+    step: Step,
+    operation: Operation,
+    run: impl Future<Output = Result<(), Status>>,
+) -> Result<(), Status> {
+    let Some(times) = times else { return run.await };
+    let since = Instant::now();
+    let answer = run.await;
+    times.note(step, operation, answer.is_err(), since.elapsed());
+    answer
+}
+
+impl Plugins {
+    async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        for (plugin, times) in &self.all {
+            timed(times.as_ref(), Step::Mutate, a.operation, plugin.mutate(a, object, warnings)).await?;
+        }
+        Ok(())
+    }
+
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        for (plugin, times) in &self.all {
+            timed(times.as_ref(), Step::Validate, a.operation, plugin.validate(a, object, warnings)).await?;
+        }
+        Ok(())
     }
 }
 
 #[async_trait]
 impl Admission for Chain {
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        for plugin in self.plugins() {
-            plugin.mutate(a, object, warnings).await?;
-        }
-        if a.rounds.begin_second() {
-            for plugin in self.plugins() {
-                plugin.mutate(a, object, warnings).await?;
+        let Some(plugins) = self.0.get() else { return Ok(()) };
+        timed(plugins.together.as_ref(), Step::Mutate, a.operation, async {
+            plugins.mutate(a, object, warnings).await?;
+            match a.rounds.begin_second() {
+                true => plugins.mutate(a, object, warnings).await,
+                false => Ok(()),
             }
-        }
-        Ok(())
+        })
+        .await
     }
 
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        for plugin in self.plugins() {
-            plugin.validate(a, object, warnings).await?;
-        }
-        Ok(())
+        let Some(plugins) = self.0.get() else { return Ok(()) };
+        let run = plugins.validate(a, object, warnings);
+        timed(plugins.together.as_ref(), Step::Validate, a.operation, run).await
     }
 }

@@ -116,7 +116,8 @@ fn scope(target: &Target, options: &ListOptions) -> Scope {
 
 /// The events as a body. It ends with the watch, or when the server goes down.
 fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
-    let counted = request.extensions.get::<Arc<Metrics>>().map(|metrics| metrics.long_running(request));
+    let metrics = request.extensions.get::<Arc<Metrics>>();
+    let counted = metrics.map(|metrics| (metrics.long_running(request), metrics.watches.of(&frames.entry.row)));
     // Waited for once a watch, not once an event: registering with the token takes its lock.
     let server_ends: Pin<Box<dyn Future<Output = ()> + Send>> = match request.extensions.get::<Lifecycle>() {
         Some(lifecycle) => Box::pin(lifecycle.stream_end()),
@@ -149,6 +150,9 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
                 frames.status(&status)
             }
         };
+        if let Some((_, counter)) = &counted {
+            counter.sent(frame.len());
+        }
         Some((Ok::<_, std::convert::Infallible>(frame), (watcher, frames, server_ends, counted)))
     }))
 }

@@ -6,8 +6,11 @@ use async_trait::async_trait;
 use http::{Method, StatusCode};
 use machinery::{Map, Str, Value, meta::status::Status, object};
 
+use prometheus::{IntGaugeVec, Opts};
+
 use crate::{
     endpoint::Endpoint,
+    metrics::{Metrics, register},
     negotiate::{Accepted, Media, Offer},
     request::Request,
     response::{self, Response},
@@ -77,6 +80,26 @@ impl Build {
             ("compiler", "Compiler", "rustc".to_owned()),
             ("platform", "Platform", format!("{}/{}", std::env::consts::OS, go_architecture())),
         ]
+    }
+
+    /// Has the metrics say what build this is.
+    pub fn describe(&self, metrics: &Metrics) {
+        const LABELS: [(&str, &str); 9] = [
+            ("major", "major"),
+            ("minor", "minor"),
+            ("git_version", "gitVersion"),
+            ("git_commit", "gitCommit"),
+            ("git_tree_state", "gitTreeState"),
+            ("build_date", "buildDate"),
+            ("go_version", "goVersion"),
+            ("compiler", "compiler"),
+            ("platform", "platform"),
+        ];
+        let facts = self.facts();
+        let value = |fact| facts.iter().find(|(key, ..)| *key == fact).map_or("", |(_, _, value)| value.as_str());
+        let info = Opts::new("kubernetes_build_info", "1, with what build this is.");
+        let info = register(metrics.registry(), IntGaugeVec::new(info, &LABELS.map(|(label, _)| label)));
+        info.with_label_values(&LABELS.map(|(_, fact)| value(fact))).set(1);
     }
 
     /// What `--version=raw` shows. What the server is compatible with is not said there.

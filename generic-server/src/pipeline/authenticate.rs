@@ -4,10 +4,14 @@
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use http::header::AUTHORIZATION;
-use machinery::{Str, meta::status::Status};
+use machinery::{
+    Str,
+    meta::{Timestamp, status::Status},
+};
 
 use super::authentication_metrics::{Attempt, AuthenticationMetrics};
 use crate::{
+    metrics::Metrics,
     request::Request,
     serve::{Peer, PeerInfo},
 };
@@ -90,7 +94,10 @@ impl Authentication {
         }
         if let (Some(authorities), Some(peer), false) = (&self.client_certificates, peer, chain.is_empty()) {
             match authorities.user_of(chain, &peer.memo, self.certificates_name_uids) {
-                Ok(Some(user)) => return Ok(Some(user)),
+                Ok(Some(user)) => {
+                    note_expiration(request, peer);
+                    return Ok(Some(user));
+                }
                 // Nor is it a front proxy's: to upstream's server that is an objection.
                 Ok(None) => objection = Some("the certificate names nobody".to_owned()),
                 Err(why) => objection = Some(why),
@@ -114,6 +121,15 @@ impl Authentication {
             Err(why) => objection = Some(why.to_owned()),
         }
         objection.map_or(Ok(None), Err)
+    }
+}
+
+/// Counts how long a certificate still lasts by which a request was authenticated.
+fn note_expiration(request: &Request, peer: &PeerInfo) {
+    let parse = || Some(x509::Certificate::parse(peer.certificates.first()?).ok()?.not_after());
+    let until = *peer.lasts_until.get_or_init(parse);
+    if let (Some(until), Some(metrics)) = (until, request.extensions.get::<Arc<Metrics>>()) {
+        metrics.access.certificate_lasts(until, Timestamp::now().seconds());
     }
 }
 

@@ -146,7 +146,7 @@ impl Pipeline {
         if let (Some(cors), Some(origin)) = (&self.cors, origin) {
             cors.mark(&origin, headers);
         }
-        label.finish(&response, received.elapsed());
+        label.finish(&response, received.elapsed(), seen.waited.get().copied().unwrap_or_default());
         tracing::debug!(status = response.status().as_u16(), elapsed = ?received.elapsed(), "answered");
         match seen.admitted.into_inner().and_then(concurrency::Admitted::lasting) {
             Some(place) => response.map(|body| body.holding(place)),
@@ -161,20 +161,28 @@ impl Pipeline {
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
+        let since = Instant::now();
         let authenticated = self.authentication.authenticate(&mut request).await;
+        self.metrics
+            .access
+            .authenticated(authenticated.as_ref().map(|()| Some(&*request.user)).map_err(drop), since.elapsed());
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
         let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
         authenticated?;
         self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
+        let since = Instant::now();
         let (found, refused) = self.concurrency.admit(&request, received).await;
+        seen.waited.get_or_init(|| since.elapsed());
         if let Some(found) = found {
             seen.admitted.get_or_init(|| found);
         }
         if let Some(refused) = refused {
             return Ok(refused);
         }
+        let since = Instant::now();
         let decision = authorize::decide(&*self.authorizer, &request).await?;
+        self.metrics.access.authorized(&decision, since.elapsed());
         let decision = seen.decision.get_or_init(|| decision);
         if !decision.is_allowed() {
             return authorize::refuse(decision, &request);
@@ -193,6 +201,8 @@ struct Seen {
     is_stranger: OnceLock<bool>,
     /// The request has no deadline.
     lasts: OnceLock<bool>,
+    /// How long it had to wait for its turn.
+    waited: OnceLock<Duration>,
     /// What the authorizers have said of the request, and why.
     decision: OnceLock<Decision>,
 }

@@ -1,6 +1,14 @@
 //! One connection: the TLS handshake with its deadline, HTTP/1.1 or HTTP/2, and its end.
 
-use std::{any::Any, convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{Arc, LazyLock, OnceLock},
+    time::Duration,
+};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -9,6 +17,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use prometheus::IntCounter;
 use rustls_pki_types::CertificateDer;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
@@ -21,6 +30,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Lifecycle, Listener, Tls, head::Heads, refuse::refuse};
 use crate::Body;
+use crate::body::BodyError;
 use crate::usage::{InUse, Usage};
 
 /// A client that has not finished its handshake or a request's headers by then is let go (upstream: 32 s).
@@ -82,6 +92,12 @@ pub struct Peer(Arc<PeerInfo>);
 /// A place for something that is found out once a connection.
 pub type Memo = ArcSwapOption<Box<dyn Any + Send + Sync>>;
 
+/// Handshakes that failed, of all listeners.
+pub(crate) static HANDSHAKE_ERRORS: LazyLock<IntCounter> = LazyLock::new(|| {
+    let counter = IntCounter::new("apiserver_tls_handshake_errors_total", "TLS handshakes that failed.");
+    counter.expect("a constant name is valid")
+});
+
 /// What is known of the other end.
 #[derive(Debug)]
 pub struct PeerInfo {
@@ -93,6 +109,8 @@ pub struct PeerInfo {
     pub certificates: Vec<CertificateDer<'static>>,
     /// HTTP/2 was agreed.
     pub http2: bool,
+    /// Until when its certificate lasts, in seconds since 1970; found out when it is first asked for.
+    pub lasts_until: OnceLock<Option<i64>>,
     /// What authentication keeps of the certificate, which is its own affair.
     pub memo: Memo,
 }
@@ -173,7 +191,12 @@ where
     let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     // Boxed: its state is large and of no use to the connection afterwards.
     let handshake = Box::pin(timeout(HANDSHAKE_TIMEOUT, shake_hands(tls, stream))).await;
-    let Some(stream) = handshake.map_err(|_| "the TLS handshake took too long")?? else { return Ok(()) };
+    let failed = |why: BodyError| {
+        HANDSHAKE_ERRORS.inc();
+        why
+    };
+    let handshake = handshake.map_err(|_| failed("the TLS handshake took too long".into()))?;
+    let Some(stream) = handshake.map_err(|error| failed(error.into()))? else { return Ok(()) };
     let session = stream.get_ref().1;
     let peer = Peer::new(PeerInfo {
         remote,
@@ -186,6 +209,7 @@ where
             .map(CertificateDer::into_owned)
             .collect(),
         memo: Memo::empty(),
+        lasts_until: OnceLock::new(),
         http2: session.alpn_protocol() == Some(b"h2"),
     });
     if peer.http2 { speak_http2(server, stream, peer).await } else { speak_http1(server, stream, peer).await }

@@ -11,6 +11,7 @@ mod listener;
 mod refuse;
 mod tls;
 
+pub(crate) use connection::HANDSHAKE_ERRORS;
 pub use connection::{ConnectionOptions, Lasting, Memo, Peer, PeerInfo, serve};
 pub use lifecycle::{Lifecycle, ShutdownOptions};
 pub use listener::{BindOptions, Listener};

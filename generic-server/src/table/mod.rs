@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub use install::{Endpoints, Installed, install};
-pub use metrics::StorageMetrics;
+pub use metrics::{CacheMetrics, StorageMetrics};
 
 /// A row, and who serves it.
 pub struct Entry {

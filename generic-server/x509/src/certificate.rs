@@ -124,7 +124,12 @@ impl Certificate {
         Some(self.subject.common_name.clone()).filter(|name| !name.is_empty()).into_iter().collect()
     }
 
-    /// Whom it is about.
+    /// The last second of its time, since 1970.
+    pub fn not_after(&self) -> i64 {
+        self.not_after
+    }
+
+    /// Whose it is.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
