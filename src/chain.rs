@@ -17,7 +17,7 @@ use generic_server::{
     openapi::Published,
     pages::{Flagz, Index, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version},
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
-    registry::{Backing, Registry, Settings},
+    registry::{Backing, Registry, Settings, register_storage_operations},
     serve::Lifecycle,
     table::{CacheMetrics, ResourceTable, StorageMetrics},
     tasks::{Task, Tasks},
@@ -164,6 +164,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let tables = vec![aggregator.table.clone(), core.table.clone(), extensions.table];
     let available = aggregator::Availability::new(aggregator.registry.cache().clone());
     metrics.registry().register(Box::new(available)).context("metrics of APIServices")?;
+    register_storage_operations(metrics.registry());
     let caches_seen = CacheMetrics::new(tables.clone());
     metrics.registry().register(Box::new(caches_seen)).context("metrics of the caches")?;
     let storage_metrics = StorageMetrics::new(metrics.registry(), store.clone(), tables.clone());

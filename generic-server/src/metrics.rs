@@ -36,6 +36,7 @@ pub struct Metrics {
     slis: HistogramVec,
     body_sizes: HistogramVec,
     deprecated: IntGaugeVec,
+    terminations: IntCounterVec,
     pub(crate) access: AccessMetrics,
     pub(crate) watches: WatchMetrics,
 }
@@ -120,6 +121,16 @@ impl Metrics {
                     &["group", "version", "resource", "subresource", "removed_release"],
                 ),
             ),
+            terminations: register(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "apiserver_request_terminations_total",
+                        "Requests that the server has ended to protect itself: too many at once, or too long.",
+                    ),
+                    &with(&["code"]),
+                ),
+            ),
             access: AccessMetrics::new(&registry),
             watches: WatchMetrics::new(&registry),
             registry,
@@ -192,6 +203,15 @@ fn labels(request: &Request) -> [String; 7] {
     ]
 }
 
+/// What became of a request before and beside what it asks for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Turn {
+    /// How long it had to wait for its turn.
+    pub(crate) waited: Duration,
+    /// It got none, or its time was over before it was done.
+    pub(crate) ended: bool,
+}
+
 /// One request's labels.
 pub(crate) struct Label {
     metrics: Arc<Metrics>,
@@ -203,8 +223,8 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Notes the answer, and how long the request had to wait for its turn before.
-    pub(crate) fn finish(mut self, response: &Response, elapsed: Duration, waited: Duration) {
+    /// Notes the answer, and how the request came to its turn.
+    pub(crate) fn finish(mut self, response: &Response, elapsed: Duration, turn: &Turn) {
         if response.status() == StatusCode::NOT_FOUND || response.status() == StatusCode::METHOD_NOT_ALLOWED {
             // What does not exist must not make a series for each name that somebody tries.
             self.body = None;
@@ -220,10 +240,13 @@ impl Label {
         let code = response.status().as_str().to_owned();
         self.metrics.requests.with_label_values(&with(&[&code, self.dry_run])).inc();
         self.metrics.durations.with_label_values(&with(&[self.dry_run])).observe(elapsed.as_secs_f64());
+        if turn.ended {
+            self.metrics.terminations.with_label_values(&with(&[&code])).inc();
+        }
         if let Some((verb, size)) = self.body {
             self.metrics.body_sizes.with_label_values(&[labels[1], labels[3], verb.name()]).observe(size as f64);
         }
-        self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(waited).as_secs_f64());
+        self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(turn.waited).as_secs_f64());
         if let Some(size) = http_body::Body::size_hint(response.body()).exact() {
             self.metrics.sizes.with_label_values(&labels).observe(size as f64);
         }

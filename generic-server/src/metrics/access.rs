@@ -1,18 +1,16 @@
-//! Who was let in, and how long it took to tell.
+//! What requests were allowed, and how long it took to tell; how long certificates last that clients come with.
 
 use std::time::Duration;
 
-use auth::{Decision, User, Verdict};
+use auth::{Decision, Verdict};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
 };
 
 use super::register;
 
-/// What authentication and authorisation count.
+/// What authorisation counts, and what certificates of clients tell.
 pub(crate) struct AccessMetrics {
-    authentications: Results<3>,
-    users: IntCounterVec,
     authorizations: Results<4>,
     expirations: Histogram,
 }
@@ -36,9 +34,6 @@ impl<const N: usize> Results<N> {
     }
 }
 
-/// Names of users that are told apart; there may be any number of others.
-const TOLD_APART: [&str; 5] = ["admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"];
-
 /// Seconds.
 const LIFETIMES: [f64; 14] = [
     0.0,
@@ -59,22 +54,11 @@ const LIFETIMES: [f64; 14] = [
 
 impl AccessMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let users = Opts::new(
-            "authenticated_user_requests",
-            "Authenticated requests by user name, as far as names are told apart.",
-        );
         let expirations = HistogramOpts::new(
             "apiserver_client_certificate_expiration_seconds",
             "How long the certificates by which requests were authenticated last on, in seconds.",
         );
         AccessMetrics {
-            authentications: Results::new(
-                registry,
-                Opts::new("authentication_attempts", "Attempts to authenticate by result."),
-                ("authentication_duration_seconds", "Time to authenticate in seconds, by result."),
-                ["success", "failure", "error"],
-            ),
-            users: register(registry, IntCounterVec::new(users, &["username"])),
             authorizations: Results::new(
                 registry,
                 Opts::new("authorization_attempts_total", "Attempts to authorize by result."),
@@ -83,24 +67,6 @@ impl AccessMetrics {
             ),
             expirations: register(registry, Histogram::with_opts(expirations.buckets(LIFETIMES.to_vec()))),
         }
-    }
-
-    /// Somebody was authenticated (a stranger counts as such), nobody knew who it was, or somebody objected.
-    pub(crate) fn authenticated(&self, found: Result<Option<&User>, ()>, took: Duration) {
-        let result = match found {
-            Ok(Some(user)) => {
-                let name = match user.name.as_str() {
-                    name if TOLD_APART.contains(&name) => name,
-                    name if name.contains('@') => "email_id",
-                    _ => "other",
-                };
-                self.users.with_label_values(&[name]).inc();
-                0
-            }
-            Ok(None) => 1,
-            Err(()) => 2,
-        };
-        self.authentications.note(result, took);
     }
 
     /// A decision was made.

@@ -32,7 +32,7 @@ pub use impersonate::Impersonation;
 use crate::response::{self, NO_CACHE, Response};
 use crate::{
     body::Body,
-    metrics::Metrics,
+    metrics::{Metrics, Turn},
     request::{Request, RequestBody, Rest, mend_headers, waits_to_send},
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
@@ -146,7 +146,7 @@ impl Pipeline {
         if let (Some(cors), Some(origin)) = (&self.cors, origin) {
             cors.mark(&origin, headers);
         }
-        label.finish(&response, received.elapsed(), seen.waited.get().copied().unwrap_or_default());
+        label.finish(&response, received.elapsed(), &seen.turn());
         tracing::debug!(status = response.status().as_u16(), elapsed = ?received.elapsed(), "answered");
         match seen.admitted.into_inner().and_then(concurrency::Admitted::lasting) {
             Some(place) => response.map(|body| body.holding(place)),
@@ -161,11 +161,7 @@ impl Pipeline {
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
-        let since = Instant::now();
         let authenticated = self.authentication.authenticate(&mut request).await;
-        self.metrics
-            .access
-            .authenticated(authenticated.as_ref().map(|()| Some(&*request.user)).map_err(drop), since.elapsed());
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
         let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
@@ -178,6 +174,7 @@ impl Pipeline {
             seen.admitted.get_or_init(|| found);
         }
         if let Some(refused) = refused {
+            seen.ended.get_or_init(|| ());
             return Ok(refused);
         }
         let since = Instant::now();
@@ -188,7 +185,11 @@ impl Pipeline {
             return authorize::refuse(decision, &request);
         }
         let deadline = request.deadline;
-        deadline::enforce(deadline, pin!(self.front.serve(request))).await
+        let answer = deadline::enforce(deadline, pin!(self.front.serve(request))).await;
+        if answer.is_err() && deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            seen.ended.get_or_init(|| ());
+        }
+        answer
     }
 }
 
@@ -203,11 +204,17 @@ struct Seen {
     lasts: OnceLock<bool>,
     /// How long it had to wait for its turn.
     waited: OnceLock<Duration>,
+    /// It got no turn, or its time was over before it was done.
+    ended: OnceLock<()>,
     /// What the authorizers have said of the request, and why.
     decision: OnceLock<Decision>,
 }
 
 impl Seen {
+    fn turn(&self) -> Turn {
+        Turn { waited: self.waited.get().copied().unwrap_or_default(), ended: self.ended.get().is_some() }
+    }
+
     fn lasting(&self) -> Option<Lasting> {
         self.lasts.get().filter(|lasts| **lasts).map(|_| Lasting)
     }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::Str;
 use storage::{Store, encrypt::Encryption};
 
+use super::measured::Measured;
 use crate::{
     admission::Admission,
     resource::{Enablement, Resource},
@@ -28,9 +29,10 @@ pub struct Backing {
 impl Backing {
     /// The store for one resource's keys.
     pub(super) fn store_of(&self, row: &Resource) -> Arc<dyn Store> {
+        let measured = Arc::new(Measured::new(self.store.clone(), row));
         match &self.encryption {
-            Some(encryption) => encryption.wrap(self.store.clone(), &row.group, &row.plural),
-            None => self.store.clone(),
+            Some(encryption) => encryption.wrap(measured, &row.group, &row.plural),
+            None => measured,
         }
     }
 }

@@ -19,6 +19,7 @@ mod kubectl_apply;
 mod kubectl_operations;
 mod kubelet;
 mod large_bodies;
+mod metrics;
 mod protobuf;
 mod races;
 mod readme;

@@ -1,0 +1,79 @@
+//! The metrics that dashboards and alerts ask for (those of kubernetes-mixin among them) are there, with the labels that they select by.
+
+use integration_tests::{Server, Watch, raw};
+use serde_json::json;
+
+/// The samples of a family whose labels have these values.
+fn samples<'a>(metrics: &'a str, family: &str, labels: &[(&str, &str)]) -> Vec<&'a str> {
+    let of_family = |line: &&str| line.strip_prefix(family).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let has = |line: &str, (name, value): &(&str, &str)| {
+        let text = format!("{name}=\"{value}\"");
+        line.contains(&format!("{{{text}")) || line.contains(&format!(",{text}"))
+    };
+    metrics.lines().filter(of_family).filter(|line| labels.iter().all(|label| has(line, label))).collect()
+}
+
+#[test]
+fn what_alerts_and_dashboards_select_is_there() {
+    let server = Server::start();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let made = server.request("POST", maps, Some(&json!({"metadata": {"name": "a"}})));
+    assert_eq!(made.status, 201);
+    assert_eq!(server.request("GET", maps, None).status, 200);
+    let listed =
+        Watch::open(server.port(), &format!("{maps}?watch=true&timeoutSeconds=1")).expect("a watch").next_event();
+    assert!(listed.is_some());
+    let deprecated = server.request("GET", "/api/v1/namespaces/default/endpoints", None);
+    assert_eq!(deprecated.status, 200);
+    let stranger = "GET /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nConnection: close\r\n\r\n";
+    assert_eq!(raw(server.port(), stranger.as_bytes()).expect("an answer").status, 401);
+    let nobody = "GET /api/v1/nothings/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admintoken\r\nConnection: close\r\n\r\n";
+    assert_eq!(raw(server.port(), nobody.as_bytes()).expect("an answer").status, 404);
+    let metrics = server.request("GET", "/metrics", None).text();
+    let maps = [("group", ""), ("resource", "configmaps")];
+    let check = |family: &str, labels: &[(&str, &str)]| {
+        assert!(!samples(&metrics, family, labels).is_empty(), "{family} {labels:?} is not there");
+    };
+    let created = [("verb", "POST"), ("version", "v1"), ("scope", "namespace"), ("component", "apiserver")];
+    check("apiserver_request_total", &[&created[..], &[("code", "201"), ("dry_run", "")], &maps].concat());
+    for histogram in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
+        let of_created = [&created[..], &maps].concat();
+        check(&format!("{histogram}_count"), &of_created);
+        check(&format!("{histogram}_bucket"), &[&of_created[..], &[("le", "1")]].concat());
+        check(&format!("{histogram}_bucket"), &[&of_created[..], &[("le", "+Inf")]].concat());
+    }
+    check("apiserver_response_sizes_sum", &[("verb", "LIST"), ("resource", "configmaps")]);
+    check("apiserver_request_body_size_bytes_count", &[&maps[..], &[("verb", "create")]].concat());
+    check("apiserver_current_inflight_requests", &[("request_kind", "readOnly")]);
+    check("apiserver_longrunning_requests", &[("verb", "WATCH"), ("resource", "configmaps")]);
+    check("apiserver_watch_events_total", &[&maps[..], &[("version", "v1")]].concat());
+    check("apiserver_watch_events_sizes_sum", &maps);
+    let plugin = [("name", "NamespaceLifecycle"), ("type", "admit"), ("operation", "CREATE"), ("rejected", "false")];
+    check("apiserver_admission_controller_admission_duration_seconds_bucket", &plugin);
+    check("apiserver_admission_step_admission_duration_seconds_count", &plugin[1..]);
+    check(
+        "apiserver_requested_deprecated_apis",
+        &[("resource", "endpoints"), ("version", "v1"), ("removed_release", "")],
+    );
+    check("authentication_attempts", &[("result", "success")]);
+    check("authentication_duration_seconds_bucket", &[("result", "error"), ("le", "0.001")]);
+    check("authenticated_user_requests", &[("username", "admin")]);
+    check("authorization_attempts_total", &[("result", "allowed")]);
+    check("authorization_duration_seconds_count", &[("result", "allowed")]);
+    check("etcd_request_duration_seconds_bucket", &[&maps[..], &[("operation", "create"), ("le", "0.1")]].concat());
+    check("etcd_requests_total", &[&maps[..], &[("operation", "list")]].concat());
+    check("apiserver_storage_objects", &[("resource", "configmaps")]);
+    check("apiserver_resource_objects", &maps);
+    check("apiserver_watch_cache_events_received_total", &maps);
+    check("apiserver_watch_cache_resource_version", &maps);
+    check("aggregator_unavailable_apiservice", &[("name", "v1.apps")]);
+    check("apiserver_flowcontrol_dispatched_requests_total", &[("priority_level", "exempt")]);
+    check("apiserver_client_certificate_expiration_seconds_count", &[]);
+    check("apiserver_tls_handshake_errors_total", &[]);
+    check("process_resident_memory_bytes", &[]);
+    check("process_cpu_seconds_total", &[]);
+    check("process_start_time_seconds", &[]);
+    check("kubernetes_build_info", &[("major", "1"), ("minor", "36")]);
+    // What does not exist has no series: its names are anybody's.
+    assert!(!metrics.contains("nothings"), "{metrics}");
+}
