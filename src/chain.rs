@@ -79,6 +79,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let rbac = Arc::new(Rbac::default());
     let nodes = Arc::new(NodeAuthorizer::default());
     let authorizer = authorizer(config, &rbac, &nodes);
+    kube_core::capabilities::allow_privileged(config.allow_privileged);
     let metrics = Metrics::new();
     version::build(&config.version).describe(&metrics);
     let flow_control = flow_control(config, &metrics);
@@ -126,6 +127,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         resolver,
         client: proxy_client(pki)?,
         address: identity::public_address(config, address),
+        rejects_redirects: config.proxying.reject_redirects,
     });
     let tables = [&aggregator.table, &core.table, &extensions.table].map(Clone::clone);
     let tables = Tables(tables.to_vec());
@@ -197,7 +199,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         .path("/openapi/v2", openapi.clone())
         .path("/openapi/v3", openapi.clone())
         .prefix("/openapi/v3/", openapi)
-        .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone())))
+        .path("/metrics", Arc::new(MetricsEndpoint(metrics.clone(), config.shown_metrics.clone())))
         .path("/metrics/slis", slis)
         .path("/statusz", Arc::new(Statusz::new(VERSION, index.clone())))
         .path("/flagz", Arc::new(Flagz(config.flags.clone())));
@@ -317,7 +319,8 @@ impl Healths<'_> {
     }
 
     fn livez(&self, slis: &Arc<Slis>) -> Arc<Health> {
-        Arc::new(self.hooks(self.store_answers(Health::new("livez").alive())).counted(slis.clone()))
+        let health = self.hooks(self.store_answers(Health::new("livez").alive()));
+        Arc::new(health.lenient_for(self.config.requests.livez_grace_period).counted(slis.clone()))
     }
 
     fn readyz(&self, slis: &Arc<Slis>, caches: Vec<Arc<Cache>>) -> Arc<Health> {
@@ -424,6 +427,7 @@ fn settings(config: &Config) -> Settings {
         event_ttl: config.storage.event_ttl,
         min_watch_timeout: config.requests.min_watch_timeout,
         apis: config.apis.clone(),
+        collects_garbage: config.collects_garbage,
         deletes_unreadable: config.features.is_on("AllowUnsafeMalformedObjectDeletion"),
         delete_collection_workers: usize::try_from(config.requests.delete_collection_workers).unwrap_or(usize::MAX),
     }

@@ -29,6 +29,8 @@ pub(crate) struct Backend {
     /// None if the caBundle is no bundle: then nothing can be trusted.
     pub(crate) client: Result<HttpsClient, String>,
     pub(crate) resolver: Arc<Resolver>,
+    /// Answers that send a client elsewhere are errors.
+    pub(crate) rejects_redirects: bool,
     /// Whether it can be reached, as far as is known; not at first.
     pub(crate) state: ArcSwap<Result<(), Unavailable>>,
     /// What it said that it serves.
@@ -38,7 +40,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    fn new(spec: &Value, resolver: &Arc<Resolver>, proxy: &Identity) -> Option<Self> {
+    fn new(spec: &Value, all: &Backends) -> Option<Self> {
         let service = spec.get("service").filter(|s| s.as_object().is_some())?;
         let text = |value: &Value, key: &str| Str::from(value.str_at(&[key]).unwrap_or(""));
         let number = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(0);
@@ -50,10 +52,11 @@ impl Backend {
             version: text(spec, "version"),
             group_priority: number("groupPriorityMinimum"),
             version_priority: number("versionPriority"),
-            client: client(spec, &service, proxy),
+            client: client(spec, &service, &all.proxy),
             service,
             spec: spec.clone(),
-            resolver: resolver.clone(),
+            resolver: all.resolver.clone(),
+            rejects_redirects: all.rejects_redirects,
             state: ArcSwap::from_pointee(Err(unknown)),
             resources: ArcSwapOption::empty(),
             checking: tokio::sync::Mutex::new(()),
@@ -70,6 +73,7 @@ impl Backend {
 pub(crate) struct Backends {
     resolver: Arc<Resolver>,
     proxy: Identity,
+    rejects_redirects: bool,
     all: ArcSwap<HashMap<(Str, Str), Arc<Backend>>>,
     /// What somebody has registered of the chain itself.
     local: ArcSwap<Vec<LocalVersion>>,
@@ -99,8 +103,9 @@ impl LocalVersion {
 }
 
 impl Backends {
-    pub(crate) fn new(resolver: Arc<Resolver>, proxy: Identity) -> Self {
-        Backends { resolver, proxy, all: ArcSwap::default(), local: ArcSwap::default(), generation: AtomicU64::new(0) }
+    pub(crate) fn new(resolver: Arc<Resolver>, proxy: Identity, rejects_redirects: bool) -> Self {
+        let (all, local, generation) = (ArcSwap::default(), ArcSwap::default(), AtomicU64::new(0));
+        Backends { resolver, proxy, rejects_redirects, all, local, generation }
     }
 
     /// Who serves a group version, if it is a remote server.
@@ -155,7 +160,7 @@ impl Backends {
             let key =
                 (Str::from(spec.str_at(&["group"]).unwrap_or("")), Str::from(spec.str_at(&["version"]).unwrap_or("")));
             let kept = before.get(&key).filter(|b| b.spec == *spec).cloned();
-            if let Some(backend) = kept.or_else(|| Backend::new(spec, &self.resolver, &self.proxy).map(Arc::new)) {
+            if let Some(backend) = kept.or_else(|| Backend::new(spec, self).map(Arc::new)) {
                 after.insert(key, backend);
             }
         }

@@ -47,6 +47,8 @@ pub struct Options<'a> {
     pub client: Identity,
     /// Where clients find this server.
     pub address: Str,
+    /// `--aggregator-reject-forwarding-redirect`: a server that sends a client elsewhere is answered for with an error.
+    pub rejects_redirects: bool,
 }
 
 /// The server, but for the paths that the binary adds.
@@ -68,7 +70,7 @@ pub fn build(options: Options<'_>) -> Aggregator {
     let installed = install(vec![row::api_services()], options.backing, |_| Endpoints::new());
     let registry = installed.registries[&(Str::new_static(row::GROUP), Str::new_static("apiservices"))].clone();
     let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
-    let backends = Arc::new(Backends::new(options.resolver, options.client));
+    let backends = Arc::new(Backends::new(options.resolver, options.client, options.rejects_redirects));
     let tables = vec![table.clone(), options.core.clone(), options.custom.clone()];
     let discovery = Discovery::new(tables, backends.clone(), options.address);
     let tasks = vec![

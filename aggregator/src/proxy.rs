@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use auth::User;
 use generic_server::{
+    Body,
     endpoint::Endpoint,
     proxy::ForwardError,
     request::Request,
     response::{Response, text},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header::LOCATION, uri::PathAndQuery};
 use machinery::meta::status::Status;
 
 use crate::backends::Backend;
@@ -35,11 +36,25 @@ impl Endpoint for Backend {
             headers.insert("audit-id", id);
         }
         match generic_server::proxy::forward(client, &mut request, uri, headers).await {
+            Ok(response) if self.rejects_redirects && sends_elsewhere(&response) => Ok(redirected()),
             Ok(response) => Ok(response),
             Err(ForwardError::Unreachable(why)) => Ok(unreachable(&why)),
             Err(ForwardError::Protocol(why)) => Ok(text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))),
         }
     }
+}
+
+/// Whether an answer sends the client to another place.
+fn sends_elsewhere(response: &Response) -> bool {
+    response.status().is_redirection() && response.headers().get(LOCATION).is_some_and(|to| !to.is_empty())
+}
+
+/// The 502 for a backend that would have the client go elsewhere, with its credentials.
+fn redirected() -> Response {
+    let mut response =
+        Response::new(Body::full("the backend attempted to redirect this request, which is not permitted"));
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    response
 }
 
 /// The 503 for a backend that is known not to be there.
@@ -137,5 +152,22 @@ mod tests {
         let extra = vec![(Str::from("a b"), vec![Str::from("\u{1b}")])];
         check(User { extra, ..named("bob") }, "X-Remote-Extra-a%20b");
         assert_eq!(identify(&mut HeaderMap::new(), &named("j\u{fc}rgen")), Ok(()));
+    }
+
+    #[test]
+    fn only_an_answer_with_a_place_sends_elsewhere() {
+        let check = |code: u16, to: Option<&'static str>, expect: bool| {
+            let mut answer = Response::new(Body::empty());
+            *answer.status_mut() = StatusCode::from_u16(code).expect("a code");
+            if let Some(to) = to {
+                answer.headers_mut().insert(LOCATION, HeaderValue::from_static(to));
+            }
+            assert_eq!(sends_elsewhere(&answer), expect, "{code} {to:?}");
+        };
+        check(302, Some("https://elsewhere.example.com/"), true);
+        check(307, Some("/here"), true);
+        check(304, None, false);
+        check(201, Some("/made"), false);
+        check(302, Some(""), false);
     }
 }

@@ -2,7 +2,10 @@
 
 mod slis;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use http::StatusCode;
@@ -34,6 +37,8 @@ pub struct Health {
     known: Vec<&'static str>,
     last: Vec<(String, Arc<dyn Check>)>,
     slis: Option<Arc<Slis>>,
+    /// Until then, tasks that are starting are well.
+    grace: Option<Instant>,
 }
 
 impl Health {
@@ -41,7 +46,15 @@ impl Health {
     pub fn new(path: &'static str) -> Self {
         let always: [(String, Arc<dyn Check>); 2] =
             [("ping".into(), Arc::new(Always)), ("log".into(), Arc::new(Always))];
-        Health { path, checks: always.into(), tasks: None, known: Vec::new(), last: Vec::new(), slis: None }
+        Health {
+            path,
+            checks: always.into(),
+            tasks: None,
+            known: Vec::new(),
+            last: Vec::new(),
+            slis: None,
+            grace: None,
+        }
     }
 
     /// With one more check.
@@ -62,6 +75,13 @@ impl Health {
     pub fn tasks(mut self, tasks: Tasks, known: Vec<&'static str>) -> Self {
         self.tasks = Some(tasks);
         self.known = known;
+        self
+    }
+
+    /// For so long from now, tasks that are still starting do not count against it.
+    #[must_use]
+    pub fn lenient_for(mut self, grace: Duration) -> Self {
+        self.grace = Some(Instant::now() + grace);
         self
     }
 
@@ -93,6 +113,7 @@ impl Health {
         for status in self.own() {
             let result = match status.state {
                 State::Ready => Ok(()),
+                State::Starting if self.grace.is_some_and(|until| Instant::now() < until) => Ok(()),
                 State::Starting => Err("not finished".to_owned()),
                 State::Failed(why) => Err(why),
             };

@@ -1,6 +1,7 @@
 //! What is counted, under upstream's names.
 
 mod access;
+mod shown;
 mod watches;
 
 use std::{sync::Arc, time::Duration};
@@ -14,6 +15,7 @@ use prometheus::{
 };
 
 pub(crate) use access::AccessMetrics;
+pub use shown::ShownMetrics;
 pub(crate) use watches::WatchMetrics;
 
 use crate::{
@@ -269,14 +271,14 @@ pub(crate) fn register<C: prometheus::core::Collector + Clone + 'static>(
 }
 
 /// `/metrics`
-pub struct MetricsEndpoint(pub Arc<Metrics>);
+pub struct MetricsEndpoint(pub Arc<Metrics>, pub ShownMetrics);
 
 #[async_trait]
 impl Endpoint for MetricsEndpoint {
     async fn serve(&self, _request: Request) -> Result<Response, Status> {
         let mut out = Vec::new();
         let encoder = TextEncoder::new();
-        encoder.encode(&self.0.registry.gather(), &mut out).map_err(Status::internal_error)?;
+        encoder.encode(&self.1.apply(self.0.registry.gather()), &mut out).map_err(Status::internal_error)?;
         Ok(response::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
     }
 }

@@ -1,6 +1,7 @@
 //! The built-in API groups: one folder a group, one row a resource.
 
 pub mod admission;
+pub mod capabilities;
 mod conversion;
 mod defaults;
 mod namespaces;

@@ -9,6 +9,7 @@ mod features;
 mod gates;
 mod identity_providers;
 mod logging;
+mod metrics;
 mod network;
 mod requests;
 mod serving;
@@ -27,6 +28,8 @@ pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
 pub use serving::Serving;
 pub use storage::{Encryption, Etcd, Storage};
+
+use generic_server::metrics::ShownMetrics;
 
 use crate::{VERSION, flags::Parsed};
 
@@ -57,6 +60,10 @@ pub struct Config {
     pub kubelet: Kubelet,
     /// How aggregated servers and webhooks are reached.
     pub proxying: Proxying,
+    /// Which metrics are shown.
+    pub shown_metrics: ShownMetrics,
+    /// `--enable-garbage-collector`.
+    pub collects_garbage: bool,
     /// `--allow-privileged`.
     pub allow_privileged: bool,
     /// `--version=v…`: the version that is reported.
@@ -187,7 +194,9 @@ impl Config {
             services: Services::from_flags(flags, &mut findings),
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
+            collects_garbage: flags.bool("enable-garbage-collector"),
             allow_privileged: flags.bool("allow-privileged"),
+            shown_metrics: metrics::shown(flags, &mut findings),
             version: Some(flags.text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| VERSION.to_owned()),
             logging: Logging::from_flags(flags, &mut findings),
             profiling: flags.bool("profiling"),

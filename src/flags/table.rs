@@ -77,7 +77,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Generic, "external-hostname", String, "", Used, "The host name that generated addresses (such as the token issuer's documents) use."),
     row(Generic, "feature-gates", FeatureGates, "", Used, "Features to switch on or off, as Name=true,Other=false. One that this server cannot switch stops the start."),
     row(Generic, "goaway-chance", Float, "", Used, "The chance (0 to 0.02) that an HTTP/2 request has its client told to open a new connection."),
-    row(Generic, "livez-grace-period", Duration, "", NoEffectYet, "After a start, livez counts tasks that are still starting as alive for so long."),
+    row(Generic, "livez-grace-period", Duration, "", Used, "After a start, livez counts tasks that are still starting as alive for so long."),
     row(Generic, "max-mutating-requests-inflight", Int, "200", Used, "How many writes may run at once; 0: no limit."),
     row(Generic, "max-requests-inflight", Int, "400", Used, "How many reads may run at once; 0: no limit."),
     row(Generic, "min-compatibility-version", Strings, "", NoEffectYet, "The oldest version of the control plane to stay compatible with."),
@@ -92,7 +92,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Generic, "strict-transport-security-directives", Strings, "", Used, "Directives for the Strict-Transport-Security header. None: the header is not sent."),
     // Etcd
     row(Etcd, "delete-collection-workers", Int, "1", Used, "How many objects a collection's deletion removes at once."),
-    row(Etcd, "enable-garbage-collector", Bool, "true", NoEffectYet, "Mark dependents and owners for the garbage collector of the controller manager."),
+    row(Etcd, "enable-garbage-collector", Bool, "true", Used, "Mark dependents and owners for the garbage collector of the controller manager."),
     row(Etcd, "encryption-provider-config", String, "", Used, "A file that says how which resources are encrypted in the storage."),
     row(Etcd, "encryption-provider-config-automatic-reload", Bool, "", Used, "Read the encryption file again when it changes."),
     row(Etcd, "etcd-cafile", String, "", Used, "The certificate authority of the etcd servers."),
@@ -213,10 +213,10 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Admission, "disable-admission-plugins", Strings, "", Used, "Admission plugins to switch off."),
     row(Admission, "enable-admission-plugins", Strings, "", Used, "Admission plugins to switch on."),
     // Metrics
-    row(Metrics, "allow-metric-labels", StringToString, "[]", NoEffectYet, "Values that labels of metrics may have; others become \"unexpected\"."),
-    row(Metrics, "allow-metric-labels-manifest", String, "", NoEffectYet, "The same, from a file."),
-    row(Metrics, "disabled-metrics", Strings, "", NoEffectYet, "Metrics to leave out."),
-    row(Metrics, "show-hidden-metrics-for-version", String, "", NoEffectYet, "Show metrics that were hidden since that version."),
+    row(Metrics, "allow-metric-labels", StringToString, "[]", Used, "Values that labels of metrics may have; others become \"unexpected\"."),
+    row(Metrics, "allow-metric-labels-manifest", String, "", Used, "The same, from a file."),
+    row(Metrics, "disabled-metrics", Strings, "", Used, "Metrics to leave out."),
+    row(Metrics, "show-hidden-metrics-for-version", String, "", Used, "Show metrics that were hidden since that version, which may only be the last one: none was."),
     // Logs
     row(Logs, "log-flush-frequency", Duration, "5s", NoEffectYet, "How often logs are flushed. Differs: every line is written at once."),
     row(Logs, "log-json-info-buffer-size", Quantity, "", NoEffectYet, "Upstream's buffer for info messages in JSON."),
@@ -229,8 +229,8 @@ pub(crate) static FLAGS: &[Flag] = &[
     // Traces
     row(Traces, "tracing-config-file", String, "", NoEffectYet, "Where traces are sent."),
     // Misc
-    row(Misc, "aggregator-reject-forwarding-redirect", Bool, "true", NoEffectYet, "Answer an aggregated server's redirect with an error instead of passing it on."),
-    row(Misc, "allow-privileged", Bool, "", NoEffectYet, "Accept privileged containers."),
+    row(Misc, "aggregator-reject-forwarding-redirect", Bool, "true", Used, "Answer an aggregated server's redirect with an error instead of passing it on."),
+    row(Misc, "allow-privileged", Bool, "", Used, "Accept privileged containers."),
     row(Misc, "coordinated-leadership-lease-duration", Duration, "15s", NoEffectYet, "The duration of leases under coordinated leader election."),
     row(Misc, "coordinated-leadership-renew-deadline", Duration, "10s", NoEffectYet, "The renew deadline under coordinated leader election."),
     row(Misc, "coordinated-leadership-retry-period", Duration, "2s", NoEffectYet, "The retry period under coordinated leader election."),

@@ -140,7 +140,7 @@ impl Kind {
             Self::Strings | Self::StringArray if text.is_empty() => Ok(Value::List(Vec::new())),
             Self::Int32Slice if text.is_empty() => Ok(Value::Ints(Vec::new())),
             Self::NamedCertKey => Ok(Value::Pairs(Vec::new())),
-            Self::Claims => Ok(Value::Map(BTreeMap::new())),
+            Self::Claims | Self::StringToString => Ok(Value::Map(BTreeMap::new())),
             _ => self.read(text),
         }
     }
@@ -162,7 +162,7 @@ impl Kind {
                 Some((key, value)) => Value::Map(BTreeMap::from([(key.trim().to_owned(), value.trim().to_owned())])),
                 None => return Err("malformed pair, expect string=string".to_owned()),
             },
-            Self::StringToString => Value::Map(read_pairs(text, false)?),
+            Self::StringToString => Value::Map(read_texts_by_name(text)?),
             Self::FeatureGates => Value::Map(read_gates(text)?),
             Self::Int32Slice => {
                 Value::Ints(text.split(',').map(|part| parse_int(part.trim(), 32)).collect::<Result<_, _>>()?)
@@ -276,6 +276,20 @@ fn read_pairs(text: &str, value_optional: bool) -> Result<BTreeMap<String, Strin
     Ok(map)
 }
 
+/// One pair, in which commas are text, or a line of CSV with several.
+fn read_texts_by_name(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let pairs = match text.matches('=').count() {
+        0 => return Err(format!("{text} must be formatted as key=value")),
+        1 => vec![text.trim_matches('"').to_owned()],
+        _ => read_list(text)?,
+    };
+    let split = |pair: &String| {
+        let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair} must be formatted as key=value"))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    pairs.iter().map(split).collect()
+}
+
 fn read_gates(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut map = BTreeMap::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
@@ -357,6 +371,10 @@ mod tests {
         check(Kind::PortRange, "65535+1");
         check(Kind::PortRange, "a-b");
         check(Kind::StringToString, "a");
+        let texts = |text: &str| read_texts_by_name(text).expect("pairs").into_iter().collect::<Vec<_>>();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(texts("m,l=a,b"), [pair("m,l", "a,b")]);
+        assert_eq!(texts("\"m,l=a,b\",\"n,l=c\""), [pair("m,l", "a,b"), pair("n,l", "c")]);
         check(Kind::FeatureGates, "A");
         check(Kind::FeatureGates, "A=maybe");
         check(Kind::FeatureGates, "other:A=true");

@@ -47,6 +47,8 @@ pub struct Settings {
     pub min_watch_timeout: Duration,
     /// `--delete-collection-workers`, at least 1: objects that a collection's deletion removes at once.
     pub delete_collection_workers: usize,
+    /// `--enable-garbage-collector`: what becomes of dependents is told to the garbage collector by finalizers.
+    pub collects_garbage: bool,
     /// The feature gate AllowUnsafeMalformedObjectDeletion: whoever may can delete objects that cannot be read.
     pub deletes_unreadable: bool,
     /// `--runtime-config`: which built-in versions and resources are served.
@@ -59,6 +61,7 @@ impl Default for Settings {
             event_ttl: Duration::from_secs(3600),
             min_watch_timeout: Duration::from_secs(1800),
             delete_collection_workers: 1,
+            collects_garbage: true,
             deletes_unreadable: false,
             apis: Enablement::default(),
         }

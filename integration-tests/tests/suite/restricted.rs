@@ -156,3 +156,33 @@ fn plugins_that_are_asked_for_do_what_they_are_for() {
     let why = "Too many requests: limit reached on type User for key admin";
     assert_eq!(limited, Some((429, why.to_owned())));
 }
+
+#[test]
+fn what_operators_turn_off_is_off() {
+    let mut server = Server::prepare();
+    server.set_arguments(&[
+        "--allow-privileged=false",
+        "--enable-garbage-collector=false",
+        "--disabled-metrics=apiserver_request_total",
+        "--allow-metric-labels=apiserver_request_duration_seconds,verb=LIST",
+    ]);
+    server.run();
+    made(&server, "/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}}));
+    let pod = |privileged: bool| {
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [
+            {"name": "c", "image": "i", "securityContext": {"privileged": privileged}}]}})
+    };
+    let refused = send(&server, ADMIN, "POST", PODS, &pod(true));
+    let expect =
+        "Pod \"p\" is invalid: spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
+    assert_eq!((refused.status, refused.json()["message"].as_str()), (422, Some(expect)), "{}", refused.text());
+    made(&server, PODS, pod(false));
+    // Nobody would take the finalizer away.
+    made(&server, "/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "c"}}));
+    let path = "/api/v1/namespaces/default/configmaps/c?propagationPolicy=Foreground";
+    let deleted = send(&server, ADMIN, "DELETE", path, &json!({}));
+    assert_eq!((deleted.status, deleted.json()["kind"].as_str()), (200, Some("Status")), "{}", deleted.text());
+    let metrics = server.request("GET", "/metrics", None).text();
+    assert!(!metrics.contains("apiserver_request_total"), "{metrics}");
+    assert!(metrics.contains("verb=\"unexpected\"") && !metrics.contains("apiserver_request_duration_seconds_count{component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"pods\",scope=\"namespace\",subresource=\"\",verb=\"POST\""));
+}

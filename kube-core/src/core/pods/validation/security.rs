@@ -7,12 +7,19 @@ use super::{
     scope::{Scope, is_true, list, name},
     windows,
 };
-use crate::validation::{Errors, Field, Seen};
+use crate::{
+    capabilities,
+    validation::{Errors, Field, Seen},
+};
 
 /// A container's security context.
 pub(super) fn container(context: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
     if !context.is_set() {
         return;
+    }
+    let privileged = context.at("privileged");
+    if privileged.is_true() && !capabilities::allows_privileged() {
+        privileged.forbidden("disallowed by cluster policy", errors);
     }
     context.at("runAsUser").check_some_int(names::unix_id, errors);
     context.at("runAsGroup").check_some_int(names::unix_id, errors);

@@ -119,6 +119,9 @@ pub(super) fn host_process(spec: &Field<'_>, scope: &Scope<'_>, errors: &mut Err
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
         spec.at("hostNetwork").invalid_as(false, detail, errors);
     }
+    if !crate::capabilities::allows_privileged() {
+        spec.forbidden("hostProcess containers are disallowed by cluster policy", errors);
+    }
 }
 
 /// The system that a pod is for, and what it rules out.
