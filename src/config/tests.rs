@@ -248,13 +248,9 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
     let check = |arguments: &[&str], expect: &str| {
         assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
     };
-    for flag in ["authorization-config", "authentication-config", "egress-selector-config-file"] {
+    for flag in ["authorization-config", "egress-selector-config-file"] {
         check(&[&format!("--{flag}=/dev/null")], &format!("--{flag} is not read by this server yet"));
     }
-    check(
-        &["--service-account-signing-endpoint=/run/signer"],
-        "--service-account-signing-endpoint is not followed by this server yet",
-    );
     check(&["--audit-policy-file=/no/such"], "--audit-policy-file: /no/such: No such file or directory");
     for flag in ["enable-admission-plugins", "admission-control"] {
         let expect = "admission plugin \"ImagePolicyWebhook\" is not built into this server yet";
@@ -310,6 +306,7 @@ fn every_flag_that_is_read_is_in_the_table_with_the_kind_that_is_read() {
     let all = [
         "--advertise-address=10.1.2.3",
         "--oidc-issuer-url=https://x",
+        "--oidc-client-id=x",
         "--etcd-servers-overrides=/events#https://a:1;https://b:2",
         "--admission-control=AlwaysAdmit",
         "--tls-min-version=VersionTLS11",
