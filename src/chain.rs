@@ -174,7 +174,22 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         storage_metrics.task(config.storage.count_period, config.storage.size_period),
         storage_readiness(caches.clone(), config.storage.initialization_timeout),
     ];
-    let tasks: Vec<_> = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).chain(own).collect();
+    let storage_versions = core
+        .registries
+        .get(&(Str::new_static("internal.apiserver.k8s.io"), Str::new_static("storageversions")))
+        .filter(|_| config.features.is_on("StorageVersionAPI"))
+        .map(|registry| {
+            let host = crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned());
+            kube_core::apiserverinternal::storage_versions(registry, Tables(tables.clone()), &host)
+        });
+    let tasks: Vec<_> = core
+        .tasks
+        .into_iter()
+        .chain(extensions.tasks)
+        .chain(aggregator.tasks)
+        .chain(own)
+        .chain(storage_versions)
+        .collect();
     let tasks = Tasks::start(tasks).context("tasks")?;
     let index = Arc::new(Index::default());
     let health =
@@ -428,6 +443,7 @@ fn settings(config: &Config) -> Settings {
         min_watch_timeout: config.requests.min_watch_timeout,
         apis: config.apis.clone(),
         collects_garbage: config.collects_garbage,
+        features: config.features.features(),
         deletes_unreadable: config.features.is_on("AllowUnsafeMalformedObjectDeletion"),
         delete_collection_workers: usize::try_from(config.requests.delete_collection_workers).unwrap_or(usize::MAX),
     }

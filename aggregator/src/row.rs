@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{
     printer,
-    resource::{Resource, Subresource, SubresourceKind, UnknownField},
+    resource::{Availability, Resource, Subresource, SubresourceKind, UnknownField},
 };
 use machinery::{
     Str,
@@ -48,5 +48,6 @@ pub(crate) fn api_services() -> Resource {
         selectable_fields: Vec::new(),
         unknown_field: UnknownField::OnlyMetadata,
         deprecation: None,
+        availability: Availability::default(),
     }
 }

@@ -52,7 +52,7 @@ pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
         after_write: Some(Arc::new(Settle(controller.clone()))),
         openapi: Default::default(),
     });
-    table.store(Arc::new(ResourceTable::new([entry].into_iter().filter(|e| backing.settings.apis.serves(&e.row)))));
+    table.store(Arc::new(ResourceTable::new([entry].into_iter().filter(|e| backing.settings.serves(&e.row)))));
     let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
     ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller), metrics }
 }

@@ -44,7 +44,14 @@ fn large(containers: usize) -> Value {
 
 fn pods(c: &mut Criterion) {
     let (row, user) = (row(), User::default());
-    let cx = WriteContext { group: "", version: "v1", namespace: "default", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "default",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     let typical = json::decode(include_bytes!("../../generic-server/machinery/benches/pod.json")).expect("a pod");
     let typical = defaulted(&row, typical);
     assert_eq!(row.strategy.validate(&cx, &typical), []);

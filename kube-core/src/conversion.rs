@@ -6,23 +6,30 @@ use machinery::{Str, Value};
 /// Between two versions that differ in their name alone.
 pub(crate) struct Renamed {
     /// The apiVersion that is served.
-    pub(crate) served: &'static str,
+    served: Str,
     /// The apiVersion that is stored.
-    pub(crate) stored: &'static str,
+    stored: Str,
+}
+
+impl Renamed {
+    /// Between a version that is served and the stored one, by their apiVersions.
+    pub(crate) fn new(served: Str, stored: Str) -> Self {
+        Renamed { served, stored }
+    }
 }
 
 impl Conversion for Renamed {
     fn from_storage(&self, object: Value) -> Value {
-        renamed(object, self.served)
+        renamed(object, self.served.clone())
     }
 
     fn to_storage(&self, object: Value) -> Value {
-        renamed(object, self.stored)
+        renamed(object, self.stored.clone())
     }
 }
 
 /// The object under another apiVersion.
-pub(crate) fn renamed(mut object: Value, api_version: &'static str) -> Value {
-    object.make_object().insert("apiVersion", Str::new_static(api_version));
+pub(crate) fn renamed(mut object: Value, api_version: Str) -> Value {
+    object.make_object().insert("apiVersion", api_version);
     object
 }

@@ -5,7 +5,6 @@ pub mod capabilities;
 mod conversion;
 mod defaults;
 mod namespaces;
-mod pod_gates;
 mod posted;
 mod review;
 mod row;
@@ -18,6 +17,7 @@ mod printer;
 mod core;
 
 mod admissionregistration;
+pub mod apiserverinternal;
 mod apps;
 pub mod authentication;
 mod authorization;
@@ -36,6 +36,7 @@ pub mod rbac;
 mod resource;
 mod scheduling;
 mod storage;
+mod storagemigration;
 
 pub mod connect;
 pub mod service_accounts;
@@ -52,6 +53,7 @@ pub fn resources() -> Vec<Resource> {
     [
         core::resources,
         admissionregistration::resources,
+        apiserverinternal::resources,
         apps::resources,
         authentication::resources,
         authorization::resources,
@@ -69,6 +71,7 @@ pub fn resources() -> Vec<Resource> {
         resource::resources,
         scheduling::resources,
         storage::resources,
+        storagemigration::resources,
     ]
     .into_iter()
     .flat_map(|group| group())

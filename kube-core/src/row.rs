@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use generic_server::{
     printer::{self, Table},
-    resource::{Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
+    resource::{
+        Availability, Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField,
+    },
 };
 use machinery::{
     Str,
@@ -13,6 +15,7 @@ use machinery::{
 };
 
 use crate::{
+    conversion::Renamed,
     strategy::{Kind, Rules},
     validation::second_look,
 };
@@ -27,6 +30,12 @@ const STREAM: Verbs = Verbs::of(&[Verb::Create, Verb::Get]);
 pub(crate) struct GroupVersion(pub(crate) &'static str, pub(crate) &'static str);
 
 impl GroupVersion {
+    /// `v1` or `apps/v1`.
+    pub(crate) fn api_version(self) -> Str {
+        let GroupVersion(group, version) = self;
+        if group.is_empty() { Str::new_static(version) } else { Str::from(format!("{group}/{version}")) }
+    }
+
     /// A stored resource whose objects live in namespaces. `hash` is its storage version's.
     pub(crate) fn namespaced(self, plural: &'static str, kind: &'static str, hash: &'static str) -> Row {
         self.row(plural, kind, true).stored(plural, hash)
@@ -74,6 +83,7 @@ impl GroupVersion {
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::default(),
             deprecation: None,
+            availability: Availability::default(),
         })
     }
 }
@@ -166,6 +176,35 @@ impl Row {
     pub(crate) fn table(mut self, table: Table) -> Self {
         self.0.printer = table.printer();
         self
+    }
+
+    /// Served with a feature gate alone.
+    pub(crate) fn gated(mut self, gate: &'static str) -> Self {
+        self.0.availability.gate = Some(gate);
+        self
+    }
+
+    /// There since a minor version of Kubernetes 1: servers that emulate an older one have no such resource.
+    pub(crate) fn since(mut self, minor: u32) -> Self {
+        self.0.availability.introduced = minor;
+        self
+    }
+
+    /// Deprecated since a minor version, and gone three later; `instead` has the same kind, if anything has.
+    pub(crate) fn deprecated_since(mut self, minor: u32, instead: Option<GroupVersion>) -> Self {
+        let (api_version, kind) = (self.0.api_version(), &self.0.kind);
+        let gone = minor + 3;
+        let other = instead.map(|GroupVersion(group, version)| format!("; use {group}/{version} {kind}"));
+        let other = other.unwrap_or_default();
+        let warning = format!("{api_version} {kind} is deprecated in v1.{minor}+, unavailable in v1.{gone}+{other}");
+        self.0.deprecation = Some(Str::from(warning));
+        self
+    }
+
+    /// The same shape as the stored version's under another name.
+    pub(crate) fn renamed_from(self, stored: GroupVersion) -> Self {
+        let conversion = Renamed::new(self.0.api_version(), stored.api_version());
+        self.stored_as(stored, conversion)
     }
 
     /// The warning that every request gets.

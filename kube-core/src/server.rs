@@ -14,8 +14,8 @@ use generic_server::{
 use machinery::Str;
 
 use crate::{
-    admission, admissionregistration, authentication, authorization, connect, coordination, core, flowcontrol,
-    namespaces,
+    admission, admissionregistration, authentication, authorization, certificates, connect, coordination, core,
+    flowcontrol, namespaces,
     rbac::{self, Rbac},
     resource,
     service_accounts::{self, Lookup, Verifier},
@@ -119,6 +119,10 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         let (namespaces, authorizer) = (registry("", "namespaces").clone(), options.authorizer.clone());
         let grants = resource::Grants { namespaces, authorizer, devices };
         registry("resource.k8s.io", plural).set_consult(Arc::new(grants));
+    }
+    let requests = (Str::new_static("certificates.k8s.io"), Str::new_static("podcertificaterequests"));
+    if let Some(requests) = installed.registries.get(&requests) {
+        requests.set_consult(Arc::new(certificates::SigningGrant(options.authorizer.clone())));
     }
     let grants = admissionregistration::ParamGrants {
         table: table.clone(),

@@ -11,13 +11,14 @@ use machinery::{
     },
     object,
     patch::apply::ResetFields,
-    schema::{LazySchema, decode},
+    schema::{
+        LazySchema,
+        builtin::{self, Gated},
+        decode,
+    },
 };
 
-use crate::{
-    pod_gates,
-    validation::{Errors, Field},
-};
+use crate::validation::{Errors, Field};
 
 /// What a kind's strategy says.
 #[derive(Clone, Copy)]
@@ -28,8 +29,6 @@ pub(crate) struct Rules {
     pub(crate) keeps_status: bool,
     /// The members below which a change counts in `metadata.generation`.
     pub(crate) generation: Option<&'static [&'static str]>,
-    /// Where the spec of the pods is that the kind makes.
-    pub(crate) template: Option<&'static [&'static str]>,
     /// Which names the kind allows.
     pub(crate) names: NameRule,
     /// Finalizers without a domain are the standard ones.
@@ -98,9 +97,6 @@ pub(crate) struct SubresourceRules {
     pub(crate) validate: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
 }
 
-/// Where most kinds have the spec of their pods.
-pub(crate) const TEMPLATE: &[&str] = &["spec", "template", "spec"];
-
 /// `generation` of kinds that count changes of their spec.
 pub(crate) const SPEC: &[&str] = &["spec"];
 
@@ -110,7 +106,6 @@ impl Rules {
         status: false,
         keeps_status: false,
         generation: None,
-        template: None,
         names: names::name_is_dns_subdomain,
         standard_finalizers: true,
         create_on_update: false,
@@ -173,12 +168,6 @@ impl Rules {
     /// With changes below other members counted.
     pub(crate) const fn counts(mut self, members: &'static [&'static str]) -> Self {
         self.generation = Some(members);
-        self
-    }
-
-    /// With a template of pods, whose spec is there.
-    pub(crate) const fn template(mut self, path: &'static [&'static str]) -> Self {
-        self.template = Some(path);
         self
     }
 
@@ -274,12 +263,14 @@ pub(crate) struct Kind {
     schema: LazySchema,
     second_look: SecondLook,
     blank: OnceLock<Option<Value>>,
+    /// What of the kind is behind gates.
+    gated: OnceLock<Vec<Gated>>,
 }
 
 impl Kind {
     /// Of a kind whose objects have this schema.
     pub(crate) fn new(rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
-        Kind { rules, schema, second_look, blank: OnceLock::new() }
+        Kind { rules, schema, second_look, blank: OnceLock::new(), gated: OnceLock::new() }
     }
 
     /// The status of an object about which nothing has been said, with what Go writes always.
@@ -292,11 +283,16 @@ impl Kind {
         self.rules.subresources.iter().find(|rules| rules.name == name)
     }
 
-    /// Drops what a template's pods may not have.
-    fn drop_disabled(&self, new: &mut Value, old: Option<&Value>) {
-        let Some(path) = self.rules.template else { return };
-        if new.at(path).is_some() {
-            pod_gates::drop_disabled(Some(new.at_mut(path)), old.and_then(|old| old.at(path)));
+    /// Drops members of features that are off, unless the object had any of the feature's before.
+    fn drop_disabled(&self, cx: &WriteContext<'_>, new: &mut Value, old: Option<&Value>) {
+        let gated = self.gated.get_or_init(|| {
+            let id = self.schema.resolve().as_object().and_then(|object| object.definition);
+            id.map(builtin::gated).unwrap_or_default()
+        });
+        for gated in gated.iter().filter(|gated| !cx.features.is_on(gated.gate)) {
+            if gated.is_in(new) && !old.is_some_and(|old| gated.is_in(old)) {
+                gated.drop_from(new);
+            }
         }
     }
 }
@@ -318,7 +314,7 @@ impl Strategy for Kind {
                 None => map.remove("status"),
             };
         }
-        self.drop_disabled(object, None);
+        self.drop_disabled(cx, object, None);
         (self.rules.create)(cx, object);
     }
 
@@ -364,7 +360,7 @@ impl Strategy for Kind {
         if self.rules.status {
             restore(new, old, &["status"]);
         }
-        self.drop_disabled(new, Some(old));
+        self.drop_disabled(cx, new, Some(old));
         (self.rules.update)(cx, new, old);
     }
 
@@ -379,12 +375,14 @@ impl Strategy for Kind {
             restore(new, old, path);
         }
         (self.rules.status_update)(cx, new, old);
+        self.drop_disabled(cx, new, Some(old));
     }
 
     fn prepare_subresource_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         if let Some(rules) = self.subresource(cx.subresource) {
             (rules.update)(cx, new, old);
         }
+        self.drop_disabled(cx, new, Some(old));
     }
 
     fn validate_subresource_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {

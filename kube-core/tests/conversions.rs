@@ -58,8 +58,16 @@ fn show(value: &Value) -> String {
 }
 
 /// The kinds of which one version cannot say all that an object of the other may hold before it is validated: autoscaling/v1
-/// tells the types of targets by what they have. What has gone that way once stays as it is.
-const NARROW: [&str; 1] = ["HorizontalPodAutoscaler"];
+/// tells the types of targets by what they have. In resource.k8s.io/v1beta1 a request is for one kind of device only if it says
+/// something of it, and a device has a part that may be empty; admissionregistration.k8s.io/v1alpha1 has a default of its own.
+/// What has gone that way once stays as it is.
+const NARROW: [&str; 5] = [
+    "HorizontalPodAutoscaler",
+    "MutatingAdmissionPolicyBinding",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceSlice",
+];
 
 fn comes_back(row: &Resource, object: Value, way: impl Fn(Value) -> Value) {
     let object = if NARROW.contains(&&*row.kind) { way(object) } else { object };

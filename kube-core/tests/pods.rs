@@ -43,13 +43,27 @@ fn texts(errors: Vec<machinery::meta::FieldError>) -> Vec<String> {
 
 fn check(spec: &str, expect: &[&str]) {
     let (row, user) = (row(), User::default());
-    let cx = WriteContext { group: "", version: "v1", namespace: "n", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "n",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     assert_eq!(texts(row.strategy.validate(&cx, &pod(&row, spec))), expect, "{spec}");
 }
 
 fn check_update(old: &str, new: &str, expect: &[&str]) {
     let (row, user) = (row(), User::default());
-    let cx = WriteContext { group: "", version: "v1", namespace: "n", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "n",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     let found = row.strategy.validate_update(&cx, &pod(&row, new), &pod(&row, old));
     assert_eq!(texts(found), expect, "{old} -> {new}");
 }
@@ -239,7 +253,14 @@ fn long_lists_take_no_longer_than_their_length() {
         many(20_000, |i| object! { "containerPort" => 80, "hostPort" => 1 + (i % 60_000) as i64, "protocol" => "TCP" });
     pod.at_mut(&["spec", "containers"]).as_array_mut().expect("containers")[0].set(&["ports"], ports);
     let user = User::default();
-    let cx = WriteContext { group: "", version: "v1", namespace: "n", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "n",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     assert_eq!(texts(row.strategy.validate(&cx, &pod)), Vec::<String>::new());
     assert_eq!(texts(row.strategy.validate_update(&cx, &pod, &pod)), Vec::<String>::new());
     assert!(row.strategy.warnings_on_create(&pod).len() <= 200);

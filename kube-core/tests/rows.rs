@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use generic_server::{
     discovery::{Documents, Resources, groups_of},
-    resource::{Resource, SubresourceKind},
+    registry::Settings,
+    resource::{Enablement, Resource, SubresourceKind},
 };
 use machinery::{Value, codec::json, patch::apply::ResetFields};
 
@@ -61,8 +62,32 @@ fn discovery_made_from_the_rows_says_what_the_real_server_says() {
 }
 
 #[test]
+fn alpha_and_beta_versions_are_served_where_they_are_asked_for() {
+    let served = |pairs: &[(&str, &str)], gates: &[&'static str]| -> Vec<String> {
+        let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let apis = Enablement::parse(&pairs).expect("versions that there are");
+        let settings = Settings { apis, features: gates.iter().copied().collect(), ..Settings::default() };
+        let rows = kube_core::resources();
+        let rows = rows.iter().filter(|row| settings.serves(row) && Enablement::is_off_by_default(&row.version));
+        rows.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect()
+    };
+    assert_eq!(served(&[], &["ClusterTrustBundle"]), [""; 0]);
+    let all = &[("api/all", "true")];
+    let of_certificates = |served: Vec<String>| served.into_iter().filter(|r| r.starts_with("certificates")).collect();
+    let found: Vec<String> = of_certificates(served(all, &[]));
+    assert_eq!(found, [""; 0]);
+    let found: Vec<String> = of_certificates(served(all, &["ClusterTrustBundle"]));
+    assert_eq!(
+        found,
+        ["certificates.k8s.io/v1beta1/clustertrustbundles", "certificates.k8s.io/v1alpha1/clustertrustbundles"]
+    );
+    let one = &[("resource.k8s.io/v1alpha3/devicetaintrules", "true")];
+    assert_eq!(served(one, &[]), ["resource.k8s.io/v1alpha3/devicetaintrules"]);
+}
+
+#[test]
 fn documents_list_groups_and_versions_in_upstreams_order() {
-    let rows = kube_core::resources();
+    let rows: Vec<Resource> = on_by_default();
     let documents = Documents::new(&groups_of(&rows));
     let names = |list: &Value, name: &[&str]| -> Vec<String> {
         list.as_array().unwrap_or_default().iter().map(|g| g.str_at(name).unwrap_or_default().to_owned()).collect()
@@ -121,6 +146,12 @@ fn the_aggregated_form_leaves_out_the_group_and_version_of_a_built_in_kind() {
     let eviction = eviction.filter(|s| s.str_at(&["subresource"]) == Some("eviction")).collect::<Vec<_>>();
     let expect = machinery::object! { "group" => "policy", "version" => "v1", "kind" => "Eviction" };
     assert_eq!(eviction[0].get("responseKind"), Some(&expect));
+}
+
+/// The rows that are served when nothing is said.
+fn on_by_default() -> Vec<Resource> {
+    let settings = Settings::default();
+    kube_core::resources().into_iter().filter(|row| settings.serves(row)).collect()
 }
 
 fn row<'a>(rows: &'a [Resource], plural: &str, group: &str) -> &'a Resource {
@@ -208,7 +239,7 @@ fn a_field_that_an_object_lacks_has_its_default() {
 #[test]
 fn nobody_comes_to_own_what_an_update_of_a_status_leaves_alone() {
     let alone: &[&[&str]] = &[&["metadata"], &["spec"]];
-    let others: [(&str, &str, &[&[&str]]); 11] = [
+    let others: [(&str, &str, &[&[&str]]); 14] = [
         ("", "pods", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
         ("apps", "deployments", &[&["spec"], &["metadata", "labels"]]),
         ("certificates.k8s.io", "certificatesigningrequests", &[&["spec"], &["status", "conditions"]]),
@@ -219,6 +250,9 @@ fn nobody_comes_to_own_what_an_update_of_a_status_leaves_alone() {
         ("resource.k8s.io", "resourceclaims", alone),
         ("storage.k8s.io", "volumeattachments", alone),
         ("resource.k8s.io", "devicetaintrules", alone),
+        ("resource.k8s.io", "resourcepoolstatusrequests", alone),
+        ("internal.apiserver.k8s.io", "storageversions", alone),
+        ("scheduling.k8s.io", "podgroups", alone),
         ("storagemigration.k8s.io", "storageversionmigrations", alone),
     ];
     for row in kube_core::resources().iter().filter(|row| row.subresource("status").is_some()) {

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use generic_server::{features::Features, resource::Enablement};
-
-use super::{
-    Findings,
-    gates::{self, Effect, Gate, Stage},
+use generic_server::{
+    features::{
+        Features,
+        gates::{self, Effect, Gate, Stage},
+    },
+    resource::Enablement,
 };
+
+use super::Findings;
 use crate::flags::Parsed;
 
 /// Feature gates that were set.
@@ -82,12 +85,6 @@ pub(super) fn apis(flags: &Parsed, findings: &mut Findings) -> Enablement {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_sorted_and_holds_each_gate_once() {
-        let names: Vec<String> = gates::GATES.iter().map(|gate| gate.name.to_ascii_lowercase()).collect();
-        assert!(names.is_sorted_by(|a, b| a < b));
-    }
 
     #[test]
     fn what_this_server_cannot_do_is_refused_and_its_own_way_is_not() {

@@ -6,7 +6,6 @@ mod authentication;
 mod authorization;
 mod cidr;
 mod features;
-mod gates;
 mod identity_providers;
 mod logging;
 mod metrics;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes the facts table of the built-in types (machinery's schema/builtin/types.tsv).
 
-    tools/builtin-types/generate.py TYPES.json PROTOBUF.json > generic-server/machinery/src/schema/builtin/types.tsv
+    tools/builtin-types/generate.py PROTOBUF.json TYPES.json MORE.json > generic-server/machinery/src/schema/builtin/types.tsv
 
-TYPES.json holds the definitions and protobuf messages of v1.36, PROTOBUF.json objects as the real server sends them in both
+TYPES.json holds the definitions and protobuf messages of v1.36, MORE.json those of alpha and beta versions; PROTOBUF.json objects as the real server sends them in both
 encodings: Go writes a scalar that it holds by value always into protobuf, one behind a pointer only when it is set, and zero
 in JSON only for the latter, so that the objects show which is which. What neither shows is in go-facts.txt, and messages that
-no group serves, of discovery documents, in more-messages.json. The values that items of lists and values of maps may have are
+no group serves, of discovery documents, and those that MORE.json lacks, in more-messages.json. The values that items of lists and values of maps may have are
 in enums.json, by definition and field. The output is the same for the same input.
 
 A line is  name TAB group/version/kind,… TAB JSON, sorted by name, definitions first; messages have `message` in the second column.
@@ -224,9 +224,12 @@ def definition_line(name, x, seen, facts, enums):
 
 
 def main():
-    types, pairs = (json.load(open(path)) for path in sys.argv[1:3])
+    pairs, *types = (json.load(open(path)) for path in sys.argv[1:])
     here = os.path.dirname(os.path.abspath(__file__))
-    definitions, messages = types["definitions"], types["messages"]
+    definitions, messages = {}, {}
+    for part in types:
+        definitions.update(part["definitions"])
+        messages.update(part.get("messages", {}))
     messages.update(json.load(open(os.path.join(here, "more-messages.json"))))
     facts = read_facts(os.path.join(here, "go-facts.txt"))
     enums = json.load(open(os.path.join(here, "enums.json")))

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use generic_server::{
     printer,
-    resource::{Column, Printer, Resource, Subresource, SubresourceKind, UnknownField},
+    resource::{Availability, Column, Printer, Resource, Subresource, SubresourceKind, UnknownField},
 };
 use machinery::{
     Str, Value,
@@ -47,6 +47,7 @@ pub(crate) fn row() -> Resource {
         selectable_fields: Vec::new(),
         unknown_field: UnknownField::default(),
         deprecation: None,
+        availability: Availability::default(),
         group,
         version,
         kind,

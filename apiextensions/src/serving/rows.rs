@@ -9,7 +9,7 @@ use std::{
 use generic_server::{
     discovery::compare_versions,
     registry::Registry,
-    resource::{Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
+    resource::{Availability, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
     table::Entry,
 };
 use machinery::{
@@ -73,6 +73,7 @@ pub(super) fn rows(
             selectable_fields: fields_of(version, &fields),
             unknown_field: UnknownField::Unsupported,
             deprecation: deprecation(&group, version, &names.kind, best.as_ref()),
+            availability: Availability::default(),
         }
     };
     definition.versions().map(row).collect()

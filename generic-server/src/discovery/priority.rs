@@ -12,7 +12,7 @@ pub struct Priority {
 }
 
 /// Group and version, and their priorities. Groups that are not here have custom resources.
-const LOCAL: [(&str, &str, i64, i64); 22] = [
+const LOCAL: [(&str, &str, i64, i64); 36] = [
     ("", "v1", 18000, 1),
     ("apiregistration.k8s.io", "v1", 20000, 15),
     ("apps", "v1", 17800, 15),
@@ -35,6 +35,20 @@ const LOCAL: [(&str, &str, i64, i64); 22] = [
     ("discovery.k8s.io", "v1", 16200, 15),
     ("resource.k8s.io", "v1", 16200, 21),
     ("flowcontrol.apiserver.k8s.io", "v1", 16100, 21),
+    ("admissionregistration.k8s.io", "v1alpha1", 16700, 9),
+    ("certificates.k8s.io", "v1alpha1", 17300, 1),
+    ("internal.apiserver.k8s.io", "v1alpha1", 16000, 9),
+    ("coordination.k8s.io", "v1alpha2", 16500, 12),
+    ("scheduling.k8s.io", "v1alpha2", 16600, 2),
+    ("resource.k8s.io", "v1alpha3", 16200, 1),
+    ("admissionregistration.k8s.io", "v1beta1", 16700, 12),
+    ("certificates.k8s.io", "v1beta1", 17300, 9),
+    ("coordination.k8s.io", "v1beta1", 16500, 13),
+    ("networking.k8s.io", "v1beta1", 17200, 9),
+    ("resource.k8s.io", "v1beta1", 16200, 9),
+    ("storage.k8s.io", "v1beta1", 16800, 9),
+    ("storagemigration.k8s.io", "v1beta1", 15800, 9),
+    ("resource.k8s.io", "v1beta2", 16200, 15),
 ];
 
 /// The priorities of a local group version; those of custom resources for any that is not built in.

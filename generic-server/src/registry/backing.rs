@@ -8,6 +8,7 @@ use storage::{Store, encrypt::Encryption};
 use super::measured::Measured;
 use crate::{
     admission::Admission,
+    features::Features,
     resource::{Enablement, Resource},
 };
 
@@ -53,6 +54,15 @@ pub struct Settings {
     pub deletes_unreadable: bool,
     /// `--runtime-config`: which built-in versions and resources are served.
     pub apis: Enablement,
+    /// Which features are on.
+    pub features: Features,
+}
+
+impl Settings {
+    /// Whether a row is served: it is asked for, or on by default, and what it depends on is there.
+    pub fn serves(&self, row: &Resource) -> bool {
+        self.apis.serves(row) && row.availability.gate.is_none_or(|gate| self.features.is_on(gate))
+    }
 }
 
 impl Default for Settings {
@@ -64,6 +74,7 @@ impl Default for Settings {
             collects_garbage: true,
             deletes_unreadable: false,
             apis: Enablement::default(),
+            features: Features::default(),
         }
     }
 }

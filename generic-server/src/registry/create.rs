@@ -109,7 +109,7 @@ impl Registry {
         let strategy = self.row.strategy.clone();
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
         write.warnings.extend(strategy.early_warnings(&object));
-        strategy.prepare_create(&write.context(), &mut object);
+        strategy.prepare_create(&write.context(&self.settings), &mut object);
         if strategy.has_generation() {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
@@ -123,7 +123,7 @@ impl Registry {
         if self.row.built_in && strategy.knows_standard_finalizers() {
             errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
         }
-        errors.extend(strategy.validate(&write.context(), &object));
+        errors.extend(strategy.validate(&write.context(&self.settings), &object));
         if errors.is_empty() {
             // What every kind's names must be is looked at last.
             errors = validation::validate_path_names(Meta::of(&object));

@@ -106,13 +106,14 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn context(&self) -> WriteContext<'_> {
+    fn context<'b>(&'b self, settings: &'b Settings) -> WriteContext<'b> {
         WriteContext {
             group: &self.row.group,
             version: &self.row.version,
             namespace: self.namespace,
             subresource: self.subresource,
             user: self.user,
+            features: &settings.features,
         }
     }
 }
@@ -129,12 +130,19 @@ pub struct Written {
 impl Registry {
     /// A registry with its cache started.
     pub fn start(row: Resource, backing: &Backing) -> Arc<Self> {
-        Self::start_versions(row, Vec::new(), backing)
+        Self::start_versions(row, Vec::new(), Vec::new(), backing)
     }
 
-    /// A registry with its cache started, of a resource that is served in the versions of these rows.
-    pub fn start_versions(row: Resource, versions: Vec<Resource>, backing: &Backing) -> Arc<Self> {
-        let form = StoredForm::new(&row, &versions);
+    /// A registry with its cache started, of a resource that is served in the versions of these rows. `others` are rows of
+    /// versions that are not served: objects may have been stored in them.
+    pub fn start_versions(
+        row: Resource,
+        versions: Vec<Resource>,
+        others: Vec<Resource>,
+        backing: &Backing,
+    ) -> Arc<Self> {
+        let known: Vec<Resource> = versions.iter().chain(&others).cloned().collect();
+        let form = StoredForm::new(&row, &known);
         let registry = Self::with_form(row, form, backing);
         if versions.len() > 1 {
             registry.set_versions(versions);

@@ -233,13 +233,13 @@ impl Registry {
     fn prepare(&self, write: &Write<'_>, new: &mut Value, old: &Value) {
         let strategy = &self.row.strategy;
         match write.subresource {
-            "" => strategy.prepare_update(&write.context(), new, old),
-            "status" => strategy.prepare_status_update(&write.context(), new, old),
-            _ => strategy.prepare_subresource_update(&write.context(), new, old),
+            "" => strategy.prepare_update(&write.context(&self.settings), new, old),
+            "status" => strategy.prepare_status_update(&write.context(&self.settings), new, old),
+            _ => strategy.prepare_subresource_update(&write.context(&self.settings), new, old),
         }
         // A status is no wish.
         let counts = write.subresource != "status" && strategy.has_generation();
-        if counts && strategy.counts_as_change(&write.context(), new, old) {
+        if counts && strategy.counts_as_change(&write.context(&self.settings), new, old) {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
         }
     }
@@ -256,9 +256,9 @@ impl Registry {
         errors.extend(self.consult(write, verb, new, Some(old)).await);
         self.look_again(write.subresource, new, old, &mut errors);
         errors.extend(match write.subresource {
-            "" => strategy.validate_update(&write.context(), new, old),
-            "status" => strategy.validate_status_update(&write.context(), new, old),
-            _ => strategy.validate_subresource_update(&write.context(), new, old),
+            "" => strategy.validate_update(&write.context(&self.settings), new, old),
+            "status" => strategy.validate_status_update(&write.context(&self.settings), new, old),
+            _ => strategy.validate_subresource_update(&write.context(&self.settings), new, old),
         });
         let (tolerated, errors): (Vec<_>, Vec<_>) = errors.into_iter().partition(|e| e.tolerated);
         write.warnings.extend(tolerated.iter().map(ToString::to_string));

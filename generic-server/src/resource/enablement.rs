@@ -20,7 +20,7 @@ const CLASSES: [Class; 4] = [
 const OTHERS: [(&str, &[&str]); 2] =
     [("apiextensions.k8s.io", &["v1", "v1beta1"]), ("apiregistration.k8s.io", &["v1", "v1beta1"])];
 
-/// What is switched on or off. All that is not is served as it is by default.
+/// What is switched on or off. All that is not is served as it is by default: alpha and beta versions are not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Enablement {
     classes: Vec<(&'static str, bool)>,
@@ -81,6 +81,11 @@ impl Enablement {
         self.allows(&row.group, &row.version, &row.plural)
     }
 
+    /// Whether resources of a version are served only where they are asked for: alpha and beta ones.
+    pub fn is_off_by_default(version: &str) -> bool {
+        is_of(version, "alpha") || is_of(version, "beta")
+    }
+
     fn allows(&self, group: &str, version: &str, resource: &str) -> bool {
         let (group, version) = (group.to_owned(), version.to_owned());
         if let Some(on) = self.resources.get(&(group.clone(), version.clone(), resource.to_owned())) {
@@ -90,7 +95,8 @@ impl Enablement {
             return *on;
         }
         let of_class = |(class, _): &&(&str, bool)| CLASSES.iter().any(|(name, is)| name == class && is(&version));
-        self.classes.iter().rev().find(of_class).is_none_or(|(_, on)| *on)
+        let of_class = self.classes.iter().rev().find(of_class);
+        of_class.map_or_else(|| !Self::is_off_by_default(&version), |(_, on)| *on)
     }
 }
 
@@ -164,6 +170,16 @@ mod tests {
         check("batch/v1=0,batch/v1/jobs=1", ("batch", "v1", "cronjobs"), false);
         check("batch/v1/jobs=false", jobs, false);
         check("batch/v1/jobs=false", ("batch", "v1", "cronjobs"), true);
+        let claims = ("resource.k8s.io", "v1beta1", "resourceclaims");
+        let rules = ("resource.k8s.io", "v1alpha3", "devicetaintrules");
+        check("api/ga=true", claims, false);
+        check("api/all=true", claims, true);
+        check("api/all=true", rules, true);
+        check("api/beta=true", claims, true);
+        check("api/beta=true", rules, false);
+        check("api/all=true,api/alpha=false", rules, false);
+        check("resource.k8s.io/v1beta1=true", claims, true);
+        check("resource.k8s.io/v1beta1/resourceslices=true", claims, false);
     }
 
     #[test]

@@ -54,6 +54,17 @@ pub struct Resource {
     pub unknown_field: UnknownField,
     /// A Warning header for every request, if the version is deprecated.
     pub deprecation: Option<Str>,
+    /// When the resource is there to be served at all.
+    pub availability: Availability,
+}
+
+/// What must be so for a resource to be served, besides that it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Availability {
+    /// The feature gate that must be on, if there is one.
+    pub gate: Option<&'static str>,
+    /// The minor version of Kubernetes 1 that has brought it; zero for those that every emulated version has.
+    pub introduced: u32,
 }
 
 /// A field that field selectors may name.

@@ -8,6 +8,8 @@ use machinery::{
 
 use auth::User;
 
+use crate::features::Features;
+
 /// What a rule may know about the write it judges.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
@@ -21,6 +23,8 @@ pub struct WriteContext<'a> {
     pub subresource: &'a str,
     /// Who writes.
     pub user: &'a User,
+    /// Which features are on.
+    pub features: &'a Features,
 }
 
 /// What a kind's own rules of updates look at in the metadata, after the look that every update gets. Findings of each look

@@ -8,7 +8,7 @@ use super::Entry;
 use crate::{
     endpoint::Endpoint,
     registry::{Backing, Registry},
-    resource::Resource,
+    resource::{Enablement, Resource},
 };
 
 /// Endpoints of virtual resources and of subresources with rules of their own: (group, `resource` or
@@ -25,27 +25,35 @@ pub struct Installed {
 
 /// Starts a registry for each stored resource and makes the entries of those that are served. `endpoints` is asked for the endpoints once the
 /// registries are there.
+///
+/// A resource of alpha and beta versions alone, of which none is served, gets no registry: it costs nothing.
 pub fn install(
     rows: Vec<Resource>,
     backing: &Backing,
     endpoints: impl FnOnce(&HashMap<(Str, Str), Arc<Registry>>) -> Endpoints,
 ) -> Installed {
+    let settings = &backing.settings;
     let mut by_path: HashMap<Str, Arc<Registry>> = HashMap::new();
     let mut registries = HashMap::new();
-    let is_stored = |row: &Resource| row.storage_version_hash.is_some();
-    for row in stored_rows(rows.iter().filter(|row| is_stored(row))) {
-        let versions: Vec<Resource> =
-            rows.iter().filter(|r| r.storage_path == row.storage_path && is_stored(r)).cloned().collect();
-        let registry = Registry::start_versions(row.clone(), versions, backing);
+    for row in stored_rows(&rows) {
+        let (served, others): (Vec<Resource>, Vec<Resource>) = rows
+            .iter()
+            .filter(|r| r.storage_path == row.storage_path && r.is_stored())
+            .cloned()
+            .partition(|r| settings.serves(r));
+        if served.is_empty() && others.iter().all(|r| Enablement::is_off_by_default(&r.version)) {
+            continue;
+        }
+        let registry = Registry::start_versions(row.clone(), served, others, backing);
         by_path.insert(row.storage_path.clone(), registry.clone());
         registries.insert((row.group.clone(), row.plural.clone()), registry);
     }
     let endpoints = endpoints(&registries);
     let entries = rows
         .into_iter()
-        .filter(|row| backing.settings.apis.serves(row))
+        .filter(|row| settings.serves(row))
         .map(|row| {
-            let registry = by_path.get(&row.storage_path).filter(|_| is_stored(&row)).cloned();
+            let registry = by_path.get(&row.storage_path).filter(|_| row.is_stored()).cloned();
             let mut own: HashMap<Str, Arc<dyn Endpoint>> = HashMap::new();
             if let Some(endpoint) = endpoints.get(&(row.group.clone(), row.plural.clone())) {
                 own.insert(Str::default(), endpoint.clone());
@@ -62,8 +70,9 @@ pub fn install(
     Installed { entries, registries }
 }
 
-/// A row in the storage version for each place in the store. Where that version is not served it is made of one that is.
-fn stored_rows<'a>(rows: impl Iterator<Item = &'a Resource> + Clone) -> Vec<Resource> {
+/// A row in the storage version for each place in the store. Where there is none in that version it is made of another.
+fn stored_rows(rows: &[Resource]) -> Vec<Resource> {
+    let rows = rows.iter().filter(|row| row.is_stored());
     let mut stored: Vec<Resource> = rows.clone().filter(|row| row.is_storage_version()).cloned().collect();
     for row in rows {
         if !stored.iter().any(|known| known.storage_path == row.storage_path) {

@@ -8,6 +8,7 @@ mod certificate;
 mod chain;
 mod constraints;
 mod handshake;
+mod key;
 mod names;
 mod request;
 mod signature;
@@ -17,6 +18,7 @@ use std::fmt;
 pub use certificate::{Certificate, Subject};
 pub use chain::{Purpose, Roots};
 pub use handshake::{ServerVerifier, certified_key, verify_tls12_signature, verify_tls13_signature};
+pub use key::{KeyKind, SubjectKey};
 pub use request::CertificateRequest;
 
 /// Why a certificate is not good, in Go's words.

@@ -18,6 +18,7 @@ use super::{
 pub struct CertificateRequest {
     common_name: String,
     organizations: Vec<String>,
+    raw_key: Vec<u8>,
     key: PublicKey,
     signed: Vec<u8>,
     algorithm: SignatureAlgorithm,
@@ -49,6 +50,7 @@ impl CertificateRequest {
         Ok(CertificateRequest {
             common_name,
             organizations,
+            raw_key: info.subject_pki.raw.to_vec(),
             key: PublicKey::of(&info.subject_pki),
             signed: info.raw.to_vec(),
             algorithm: SignatureAlgorithm::of(&parsed.signature_algorithm),
@@ -64,6 +66,11 @@ impl CertificateRequest {
     /// Each O.
     pub fn organizations(&self) -> &[String] {
         &self.organizations
+    }
+
+    /// The key, as it is encoded.
+    pub(crate) fn raw_key(&self) -> &[u8] {
+        &self.raw_key
     }
 
     /// Checks that who made the request has its key. SHA-1 counts here: the request vouches for nobody else.

@@ -3,6 +3,7 @@
 
 use auth::User;
 use generic_server::{
+    features::Features,
     handlers::conform,
     resource::{Converter, Resource, WriteContext},
     response,
@@ -65,7 +66,7 @@ pub fn custom(schema: &Schema, text: &[u8], before: &[u8]) {
 
 /// The rules of a kind, for all of its writes.
 fn judged(row: &Resource, new: &Value, before: &[Value]) {
-    let user = User::default();
+    let (user, features) = (User::default(), Features::default());
     let strategy = &row.strategy;
     let cx = |subresource| WriteContext {
         group: &row.group,
@@ -73,6 +74,7 @@ fn judged(row: &Resource, new: &Value, before: &[Value]) {
         namespace: if row.namespaced { "default" } else { "" },
         subresource,
         user: &user,
+        features: &features,
     };
     let metadata = Path::ROOT.field("metadata");
     let mut errors = validate_object_meta(Meta::of(new), row.namespaced, strategy.name_rule(), &metadata);

@@ -7,10 +7,12 @@ use async_trait::async_trait;
 use auth::{Authorizer, User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::admission::{Admission, Attributes, Operation};
-use machinery::request::{RequestInfo, resource_info};
 use machinery::{Value, meta::status::Status};
 
-use crate::{certificates::parse_request, rbac::same_but_for_owners};
+use crate::{
+    certificates::{may, parse_request},
+    rbac::same_but_for_owners,
+};
 
 const GROUP: &str = "certificates.k8s.io";
 
@@ -20,19 +22,6 @@ fn writes(a: &Attributes<'_>, operation: Operation, subresource: &str) -> bool {
         && a.subresource == subresource
         && a.row.group == GROUP
         && a.row.plural == "certificatesigningrequests"
-}
-
-/// Whether a user may do this with requests of a signer, or with those of all signers of its domain.
-async fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
-    let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
-    for name in [signer, &domain] {
-        let info = RequestInfo { name: name.into(), ..resource_info(verb, GROUP, "*", "signers") };
-        let decision = authorizer.authorize(&auth::Attributes { user, info: &info }).await;
-        if decision.is_allowed() {
-            return true;
-        }
-    }
-    false
 }
 
 fn signer(request: &Value) -> &str {

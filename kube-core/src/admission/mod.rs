@@ -38,7 +38,7 @@ use std::{
 
 use auth::Authorizer;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, AlwaysAdmit, Attributes, Operation},
     features::Features,
     registry::Registry,
 };
@@ -147,8 +147,15 @@ pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Adm
         "DenyServiceExternalIPs" => Arc::new(external_ips::DenyExternalIps),
         "ClusterTrustBundleAttest" => Arc::new(certificates::Attesting((*authorizer).clone())),
         "PodGroupProtection" => Arc::new(pod_groups::Protection),
-        "PodGroupWorkloadExists" => Arc::new(pod_groups::WorkloadExists(served("scheduling.k8s.io", "workloads")?)),
-        "JobValidation" => Arc::new(pod_groups::Jobs(served("scheduling.k8s.io", "podgroups")?)),
+        // Where they are not served there are none of either.
+        "PodGroupWorkloadExists" => match served("scheduling.k8s.io", "workloads") {
+            Some(workloads) => Arc::new(pod_groups::WorkloadExists(workloads)),
+            None => Arc::new(AlwaysAdmit),
+        },
+        "JobValidation" => match served("scheduling.k8s.io", "podgroups") {
+            Some(groups) => Arc::new(pod_groups::Jobs(groups)),
+            None => Arc::new(AlwaysAdmit),
+        },
         "NodeDeclaredFeatureValidator" => Arc::new(declared_features::DeclaredFeatures(registry("", "nodes"))),
         "LimitRanger" => Arc::new(limit_ranger::LimitRanger::new(registry("", "limitranges"))),
         "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
@@ -159,7 +166,10 @@ pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Adm
         )),
         "NodeRestriction" => Arc::new(node_restriction::NodeRestriction::new(registry, authorizer, &settings.features)),
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
-        "Priority" => Arc::new(priority::Priority { classes: registry("scheduling.k8s.io", "priorityclasses") }),
+        "Priority" => Arc::new(priority::Priority {
+            classes: registry("scheduling.k8s.io", "priorityclasses"),
+            groups: settings.features.is_on("WorkloadAwarePreemption"),
+        }),
         "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: registry("node.k8s.io", "runtimeclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations::new(settings)),
         "CertificateApproval" => Arc::new(certificates::Approval((*authorizer).clone())),

@@ -29,6 +29,8 @@ const SYSTEM: [(&str, i64, &str); 2] = [
 /// The plugin.
 pub(super) struct Priority {
     pub(super) classes: Arc<Registry>,
+    /// Whether groups of pods have a priority, too.
+    pub(super) groups: bool,
 }
 
 #[async_trait]
@@ -36,6 +38,10 @@ impl Admission for Priority {
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if creates(a, "pods") {
             return self.resolve(a, object).await;
+        }
+        let makes_group = a.operation == Operation::Create && a.is_of("scheduling.k8s.io", "podgroups");
+        if makes_group && a.subresource.is_empty() && self.groups {
+            return self.resolve_group(a, object).await;
         }
         let updates_pod = a.operation == Operation::Update && a.subresource.is_empty() && a.row.plural == "pods";
         if updates_pod && let Some(old) = a.old {
@@ -72,18 +78,8 @@ fn is_default(class: &Value) -> bool {
 
 impl Priority {
     async fn resolve(&self, a: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
-        let name = pod.str_at(&["spec", "priorityClassName"]).unwrap_or("").to_owned();
-        let class = if name.is_empty() {
-            self.default_class()?
-        } else {
-            let found = self.class(&name).await?;
-            Some(found.ok_or_else(|| a.forbidden(pod, format!("no PriorityClass with name {name} was found")))?)
-        };
+        let (priority, class) = self.established(a, pod).await?;
         let of = |key: &str| class.as_ref().and_then(|c| c.get(key)).cloned();
-        if let (true, Some(class)) = (name.is_empty(), &class) {
-            pod.set(&["spec", "priorityClassName"], class.str_at(&["metadata", "name"]).unwrap_or(""));
-        }
-        let priority = of("value").and_then(|v| v.as_i64()).unwrap_or(0);
         if let Some(asked) = pod.at(&["spec", "priority"]).and_then(Value::as_i64)
             && asked != priority
         {
@@ -111,6 +107,38 @@ impl Priority {
         }
         pod.set(&["spec", "preemptionPolicy"], policy);
         Ok(())
+    }
+
+    /// A group of pods has one priority, that of its class.
+    async fn resolve_group(&self, a: &Attributes<'_>, group: &mut Value) -> Result<(), Status> {
+        let (priority, _) = self.established(a, group).await?;
+        if let Some(asked) = group.at(&["spec", "priority"]).and_then(Value::as_i64)
+            && asked != priority
+        {
+            let why = format!(
+                "priority set in the pod group ({asked}) must match the priority computed ({priority}) based on the priority \
+                 class set in the spec"
+            );
+            return Err(a.forbidden(group, why));
+        }
+        group.set(&["spec", "priority"], priority);
+        Ok(())
+    }
+
+    /// The priority of what is scheduled, and its class; what names none is of the default one, if there is one.
+    async fn established(&self, a: &Attributes<'_>, object: &mut Value) -> Result<(i64, Option<Value>), Status> {
+        let name = object.str_at(&["spec", "priorityClassName"]).unwrap_or("").to_owned();
+        let class = if name.is_empty() {
+            self.default_class()?
+        } else {
+            let found = self.class(&name).await?;
+            Some(found.ok_or_else(|| a.forbidden(object, format!("no PriorityClass with name {name} was found")))?)
+        };
+        if let (true, Some(class)) = (name.is_empty(), &class) {
+            object.set(&["spec", "priorityClassName"], class.str_at(&["metadata", "name"]).unwrap_or(""));
+        }
+        let value = class.as_ref().and_then(|class| class.get("value")).and_then(Value::as_i64);
+        Ok((value.unwrap_or(0), class))
     }
 
     async fn class(&self, name: &str) -> Result<Option<Value>, Status> {

@@ -1,5 +1,6 @@
 //! The group admissionregistration.k8s.io: webhooks and policies that judge or change writes.
 
+mod conversion;
 mod expressions;
 mod grants;
 mod matching;
@@ -12,30 +13,16 @@ use generic_server::resource::Resource;
 
 pub(crate) use grants::{BindingGrants, ParamGrants, PolicyGrants};
 
-use crate::{
-    conversion::Renamed,
-    row::{GroupVersion, Row},
-};
+use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1");
 /// What v1.36 stores mutating policies in, so that the minor version before it can read them.
 const V1BETA1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1beta1");
-const RENAMED: Renamed =
-    Renamed { served: "admissionregistration.k8s.io/v1", stored: "admissionregistration.k8s.io/v1beta1" };
+const V1ALPHA1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1alpha1");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [
-        V1.cluster("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg=")
-            .table(printers::MUTATING_POLICIES)
-            .strategy(rules::MUTATING_POLICIES)
-            .category("api-extensions")
-            .stored_as(V1BETA1, RENAMED),
-        V1.cluster("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg=")
-            .table(printers::BINDINGS)
-            .strategy(rules::MUTATING_BINDINGS)
-            .category("api-extensions")
-            .stored_as(V1BETA1, RENAMED),
+    let rows = [
         V1.cluster("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0=")
             .table(printers::WEBHOOKS)
             .strategy(rules::MUTATING_WEBHOOKS)
@@ -53,8 +40,26 @@ pub(crate) fn resources() -> Vec<Resource> {
             .table(printers::WEBHOOKS)
             .strategy(rules::VALIDATING_WEBHOOKS)
             .category("api-extensions"),
-    ]
-    .into_iter()
-    .map(Row::build)
-    .collect()
+    ];
+    let mutating = [policies, bindings].into_iter().flat_map(|row| {
+        let alpha = row(V1ALPHA1).stored_as(V1BETA1, conversion::V1Alpha1).deprecated_since(35, None);
+        [row(V1).renamed_from(V1BETA1).since(36), row(V1BETA1).since(34), alpha]
+    });
+    mutating.chain(rows).map(Row::build).collect()
+}
+
+fn policies(version: GroupVersion) -> Row {
+    version
+        .cluster("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "LYmCf+UMVdg=")
+        .table(printers::MUTATING_POLICIES)
+        .strategy(rules::MUTATING_POLICIES)
+        .category("api-extensions")
+}
+
+fn bindings(version: GroupVersion) -> Row {
+    version
+        .cluster("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "90V5FRZZ3Zg=")
+        .table(printers::BINDINGS)
+        .strategy(rules::MUTATING_BINDINGS)
+        .category("api-extensions")
 }

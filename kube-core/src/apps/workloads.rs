@@ -13,10 +13,10 @@ use crate::core::pods::template::warnings;
 use crate::{
     core::{claims, pods},
     defaults::{each, is_empty, part, pointer, text, within},
-    strategy::{Rules, TEMPLATE},
+    strategy::Rules,
 };
 
-const WORKLOAD: Rules = Rules::WORKLOAD.template(TEMPLATE);
+const WORKLOAD: Rules = Rules::WORKLOAD;
 
 /// The rules of deployments.
 pub(super) const DEPLOYMENTS: Rules = WORKLOAD
@@ -61,8 +61,6 @@ pub(super) const DAEMON_SETS: Rules = WORKLOAD
 pub(super) const STATEFUL_SETS: Rules = WORKLOAD
     .names(names::name_is_dns_label)
     .defaults(stateful_set)
-    .create(|_, set| drop_max_unavailable(set))
-    .update(|_, set, _| drop_max_unavailable(set))
     .validate(validation::stateful_set)
     .validate_update(validation::stateful_set_update)
     .validate_status(validation::stateful_set_status)
@@ -168,11 +166,6 @@ fn stateful_set(set: &mut Value) {
     });
 }
 
-/// The number of pods that may be missing during an update is behind a gate that is off.
-fn drop_max_unavailable(set: &mut Value) {
-    set.remove_at(&["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]);
-}
-
 /// Counts changes of the template, for controllers of old.
 const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
 
@@ -258,6 +251,7 @@ mod tests {
             namespace: "n",
             subresource: "",
             user: &auth::User::default(),
+            features: &Default::default(),
         };
         let mut old = object! { "spec" => object! { "template" => object! { "a" => 1 } } };
         create_daemon_set(&cx, &mut old);

@@ -1,7 +1,7 @@
 //! `autoscaling/v1` to and from v2: the CPU target has a field, all else travels in annotations.
 
 use generic_server::resource::Conversion;
-use machinery::{Map, Value, object};
+use machinery::{Map, Str, Value, object};
 
 use super::{
     annotations::{self, ALL, BEHAVIOR, CONDITIONS, CURRENT_METRICS, METRICS},
@@ -14,7 +14,7 @@ pub(super) struct V1;
 
 impl Conversion for V1 {
     fn from_storage(&self, object: Value) -> Value {
-        let mut object = renamed(object, "autoscaling/v1");
+        let mut object = renamed(object, Str::new_static("autoscaling/v1"));
         drop_annotations(&mut object);
         spec_to_v1(&mut object);
         status_to_v1(&mut object);
@@ -22,7 +22,7 @@ impl Conversion for V1 {
     }
 
     fn to_storage(&self, object: Value) -> Value {
-        let mut object = renamed(object, "autoscaling/v2");
+        let mut object = renamed(object, Str::new_static("autoscaling/v2"));
         spec_to_v2(&mut object);
         status_to_v2(&mut object);
         drop_annotations(&mut object);

@@ -8,23 +8,19 @@ use crate::{
     core::pods,
     core::pods::template::{named_after, warnings},
     defaults::{each, is_empty, pointer, text, within},
-    strategy::{Rules, TEMPLATE},
+    strategy::Rules,
 };
 
 /// The rules of jobs.
-pub(super) const JOBS: Rules = Rules {
-    orphans: true,
-    orphan_warning: Some(ORPHANED),
-    ..Rules::WORKLOAD.template(TEMPLATE).defaults(job).create(create_job)
-}
-.validate(validation::job)
-.validate_update(validation::job_update)
-.validate_status(status::job)
-.warn(job_warnings);
+pub(super) const JOBS: Rules =
+    Rules { orphans: true, orphan_warning: Some(ORPHANED), ..Rules::WORKLOAD.defaults(job).create(create_job) }
+        .validate(validation::job)
+        .validate_update(validation::job_update)
+        .validate_status(status::job)
+        .warn(job_warnings);
 
 /// The rules of cron jobs.
 pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD
-    .template(&["spec", "jobTemplate", "spec", "template", "spec"])
     .defaults(cron_job)
     .validate(validation::cron_job)
     .validate_update(validation::cron_job_update)
@@ -148,6 +144,7 @@ mod tests {
             namespace: "n",
             subresource: "",
             user: &auth::User::default(),
+            features: &Default::default(),
         };
         create_job(&cx, &mut v);
         v

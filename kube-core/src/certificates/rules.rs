@@ -259,7 +259,14 @@ mod tests {
     #[test]
     fn the_server_says_who_asks() {
         let user = auth::User { name: "jane".into(), groups: vec!["dev".into()], ..Default::default() };
-        let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "",
+            subresource: "",
+            user: &user,
+            features: &Default::default(),
+        };
         let mut request = object! {
             "spec" => object! { "username" => "root", "uid" => "0", "extra" => object! {} },
             "status" => object! { "conditions" => array![object! { "type" => "Approved" }] },
@@ -272,7 +279,14 @@ mod tests {
     #[test]
     fn an_approval_changes_conditions_alone() {
         let user = auth::User::default();
-        let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "approval", user: &user };
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "",
+            subresource: "approval",
+            user: &user,
+            features: &Default::default(),
+        };
         let old = object! { "spec" => object! { "signerName" => "a.b/c" }, "status" => object! {} };
         let mut new = object! {
             "spec" => object! { "signerName" => "x.y/z" },

@@ -1,9 +1,9 @@
-//! The group coordination.k8s.io: leases, which leaders and nodes renew.
+//! The group coordination.k8s.io: leases, which leaders and nodes renew, and candidates for them.
 
+mod candidates;
 mod identity;
 
 use generic_server::resource::Resource;
-use machinery::Value;
 
 use crate::{
     printer,
@@ -12,38 +12,36 @@ use crate::{
 };
 
 const V1: GroupVersion = GroupVersion("coordination.k8s.io", "v1");
+const V1BETA1: GroupVersion = GroupVersion("coordination.k8s.io", "v1beta1");
+const V1ALPHA2: GroupVersion = GroupVersion("coordination.k8s.io", "v1alpha2");
 
 pub use identity::server_name;
 pub(crate) use identity::tasks as identity_tasks;
 
-/// Coordinated leader election is behind a gate that is off.
-const RULES: Rules = Rules::PLAIN
-    .create_on_update()
-    .conditional()
-    .any_finalizers()
-    .create(|_, lease| drop_disabled(lease, None))
-    .update(|_, lease, old| drop_disabled(lease, Some(old)))
-    .validate(|_, lease, errors| {
-        let spec = lease.at("spec");
-        let duration = spec.at("leaseDurationSeconds");
-        if duration.int().is_some_and(|seconds| seconds <= 0) {
-            duration.invalid("must be greater than 0", errors);
-        }
-        spec.at("leaseTransitions").non_negative(errors);
-    });
-
-fn drop_disabled(lease: &mut Value, old: Option<&Value>) {
-    for member in ["preferredHolder", "strategy"] {
-        if old.and_then(|old| old.at(&["spec", member])).is_none() {
-            lease.remove_at(&["spec", member]);
-        }
+const RULES: Rules = Rules::PLAIN.create_on_update().conditional().any_finalizers().validate(|_, lease, errors| {
+    let spec = lease.at("spec");
+    let duration = spec.at("leaseDurationSeconds");
+    if duration.int().is_some_and(|seconds| seconds <= 0) {
+        duration.invalid("must be greater than 0", errors);
     }
-}
+    spec.at("leaseTransitions").non_negative(errors);
+});
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").table(printer::LEASES).strategy(RULES)]
-        .into_iter()
-        .map(Row::build)
-        .collect()
+    [
+        V1.namespaced("leases", "Lease", "gqkMMb/YqFM=").table(printer::LEASES).strategy(RULES),
+        candidates(V1BETA1).deprecated_since(36, None),
+        candidates(V1ALPHA2).renamed_from(V1BETA1).deprecated_since(35, None),
+    ]
+    .into_iter()
+    .map(Row::build)
+    .collect()
+}
+
+fn candidates(version: GroupVersion) -> Row {
+    version
+        .namespaced("leasecandidates", "LeaseCandidate", "lvME0iHWE20=")
+        .table(candidates::TABLE)
+        .strategy(candidates::RULES)
 }

@@ -229,6 +229,7 @@ mod tests {
                     namespace: "n",
                     subresource: "",
                     user: &auth::User::default(),
+                    features: &Default::default(),
                 },
             );
             secret_is_valid(&cx, &Field::root(&secret), &mut errors);

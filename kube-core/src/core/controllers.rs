@@ -7,13 +7,13 @@ use super::pods;
 use super::pods::template::{lasting_template, template, warnings};
 use crate::{
     defaults::{is_empty, pointer, within},
-    strategy::{Rules, TEMPLATE},
+    strategy::Rules,
     validation::{Errors, Field, MISMATCH},
 };
 
 /// The rules of replication controllers.
 pub(super) const REPLICATION_CONTROLLERS: Rules =
-    Rules { orphans: true, ..Rules::WORKLOAD.template(TEMPLATE).defaults(replication_controller) }
+    Rules { orphans: true, ..Rules::WORKLOAD.defaults(replication_controller) }
         .names(names::name_is_declared_subdomain)
         .validate(|_, controller, errors| check_controller(controller, None, errors))
         .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
@@ -25,7 +25,6 @@ pub(super) const REPLICATION_CONTROLLERS: Rules =
 pub(super) const POD_TEMPLATES: Rules = Rules::COUNTED
     .returns_deleted()
     .counts(&["template"])
-    .template(&["template", "spec"])
     .defaults(|t| within(t, "template", pods::template_defaults))
     .warn(|t, old| pods::warnings::within(t, old, &["template"]))
     .validate(|_, t, errors| template(&t.at("template"), None, errors))

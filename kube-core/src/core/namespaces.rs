@@ -135,6 +135,7 @@ mod tests {
             namespace: "",
             subresource: "status",
             user: &auth::User::default(),
+            features: &Default::default(),
         };
         let check = |phase: &str, deleting: bool, expect: &[&str]| {
             let mut namespace = object! { "metadata" => object! {}, "status" => object! { "phase" => phase } };

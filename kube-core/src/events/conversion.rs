@@ -24,7 +24,7 @@ pub(super) struct Reshaped;
 
 impl Conversion for Reshaped {
     fn from_storage(&self, object: Value) -> Value {
-        let mut object = renamed(object, "events.k8s.io/v1");
+        let mut object = renamed(object, Str::new_static("events.k8s.io/v1"));
         let map = object.make_object();
         map.retain(|key, value| !(TEXTS.contains(&key) && value.as_str() == Some("")));
         for (served, stored) in NAMES {
@@ -40,7 +40,7 @@ impl Conversion for Reshaped {
     }
 
     fn to_storage(&self, object: Value) -> Value {
-        let mut object = renamed(object, "v1");
+        let mut object = renamed(object, Str::new_static("v1"));
         let map = object.make_object();
         for (served, stored) in NAMES {
             rename(map, served, stored);

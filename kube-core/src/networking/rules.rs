@@ -19,7 +19,6 @@ pub(super) const INGRESSES: Rules = Rules::WORKLOAD
 
 /// The rules of addresses.
 pub(super) const IP_ADDRESSES: Rules = Rules::PLAIN
-    .create_on_update()
     .names(validation::address_name)
     .validate(validation::address)
     .validate_update(validation::address_update);

@@ -46,7 +46,14 @@ mod tests {
         let check = |text: &str, expect: &[&str]| {
             let object = json::decode(text.as_bytes()).expect("valid JSON");
             let user = User::default();
-            let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+            let cx = WriteContext {
+                group: "",
+                version: "v1",
+                namespace: "",
+                subresource: "",
+                user: &user,
+                features: &Default::default(),
+            };
             let mut errors = Errors::default();
             class(&cx, &Field::root(&object), &mut errors);
             let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
@@ -67,7 +74,14 @@ mod tests {
             let text = format!(r#"{{"handler":"h","overhead":{{"podFixed":{fixed}}}}}"#);
             let object = json::decode(text.as_bytes()).expect("valid JSON");
             let user = User::default();
-            let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+            let cx = WriteContext {
+                group: "",
+                version: "v1",
+                namespace: "",
+                subresource: "",
+                user: &user,
+                features: &Default::default(),
+            };
             let mut errors = Errors::default();
             class(&cx, &Field::root(&object), &mut errors);
             let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();

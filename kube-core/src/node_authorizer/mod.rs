@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, User, UserRules};
-use generic_server::registry::Registry;
+use generic_server::{features::Features, registry::Registry};
 use machinery::{Str, request::RequestInfo};
 pub(crate) use related::references_of;
 use related::{Kind, Sources};
@@ -42,7 +42,11 @@ pub struct NodeAuthorizer {
 impl NodeAuthorizer {
     /// Names the registries, by (group, plural), that say what belongs to a node, once they are there.
     pub fn attach(&self, registries: &HashMap<(Str, Str), Arc<Registry>>) {
-        let _ = self.sources.set(Sources::new(registries)); // a second server would bring its own authoriser
+        // A second server would bring its own authoriser.
+        if let Some(registry) = registries.values().next() {
+            let _ = self.rules.set(node_rules(&registry.settings().features));
+        }
+        let _ = self.sources.set(Sources::new(registries));
     }
 
     fn decide(&self, node: &str, info: &RequestInfo) -> Result<(), Str> {
@@ -78,7 +82,7 @@ impl NodeAuthorizer {
                 _ => {}
             }
         }
-        let rules = self.rules.get_or_init(node_rules);
+        let rules = self.rules.get_or_init(|| node_rules(&Features::default()));
         allow(rules.iter().any(|rule| rule.allows(info)), "")
     }
 

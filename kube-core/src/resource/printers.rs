@@ -1,6 +1,6 @@
 //! How devices and claims look in tables.
 
-use generic_server::printer::{AGE, Doc, NAME, Table, age, is_deleting, items, name, text, text_at};
+use generic_server::printer::{AGE, Doc, NAME, Table, age, is_deleting, items, name, since, text, text_at};
 
 /// Kinds of which a table shows no more than that they are there.
 pub(super) const NAMED: Table = Table::new(&[NAME, AGE], |object, now| vec![name(object), age(object, now)]);
@@ -39,5 +39,22 @@ pub(super) const SLICES: Table = Table::new(
             text_at(slice, &["spec", "pool", "name"]),
             age(slice, now),
         ]
+    },
+);
+
+/// Taints that an administrator gives devices.
+pub(super) const TAINT_RULES: Table = Table::new(
+    &[
+        NAME,
+        text("Key", Doc::Of("resource.v1.DeviceTaint", "key")),
+        text("Value", Doc::Of("resource.v1.DeviceTaint", "value")),
+        text("Effect", Doc::Of("resource.v1.DeviceTaint", "effect")),
+        text("TimeAdded", Doc::Of("resource.v1.DeviceTaint", "timeAdded")),
+        AGE,
+    ],
+    |rule, now| {
+        let taint = |member| text_at(rule, &["spec", "taint", member]);
+        let added = since(rule.str_at(&["spec", "taint", "timeAdded"]), now);
+        vec![name(rule), taint("key"), taint("value"), taint("effect"), added.into(), age(rule, now)]
     },
 );

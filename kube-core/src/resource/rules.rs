@@ -5,7 +5,7 @@ use machinery::{
     meta::{TimeForm, Timestamp, names},
 };
 
-use super::{gates, validation};
+use super::{deallocation, validation};
 use crate::{
     defaults::{each, number, pointer, text, within},
     strategy::{Rules, restore_metadata},
@@ -25,7 +25,7 @@ pub(super) const CLAIMS: Rules = Rules::STATUS
     .status_alone()
     .status_update(|_, new, old| {
         restore_metadata(new, old);
-        gates::drop_deallocated(new, old);
+        deallocation::drop_deallocated(new, old);
     })
     .validate(validation::claim)
     .validate_update(validation::claim_update)
@@ -42,11 +42,25 @@ pub(super) const TEMPLATES: Rules = Rules::PLAIN
 pub(super) const SLICES: Rules = Rules::COUNTED
     .returns_deleted()
     .defaults(slice)
-    .create(|_, slice| gates::drop_disabled(slice, None))
-    .update(|_, new, old| gates::drop_disabled(new, Some(old)))
     .validate(validation::slice)
     .validate_update(validation::slice_update)
     .warn(|slice, _| validation::slice_warnings(slice));
+
+/// The rules of taints that an administrator gives devices. A taint whose effect changes is there from then on.
+pub(super) const TAINT_RULES: Rules = Rules::WORKLOAD
+    .returns_deleted()
+    .defaults(|rule| within(rule, "spec", |spec| within(spec, "taint", taint)))
+    .update(|_, new, old| {
+        let at = |rule: &Value, member: &str| rule.at(&["spec", "taint", member]).cloned();
+        if at(new, "effect") != at(old, "effect") && at(new, "timeAdded") == at(old, "timeAdded") {
+            new.set(&["spec", "taint", "timeAdded"], Timestamp::now().text(TimeForm::Seconds));
+        }
+    })
+    .status_alone()
+    .status_update(|_, new, old| restore_metadata(new, old))
+    .validate(|_, rule, errors| validation::taint_rule(rule, None, errors))
+    .validate_update(|_, rule, old, errors| validation::taint_rule(rule, Some(old), errors))
+    .validate_status(|_, rule, _, errors| validation::taint_rule_status(rule, errors));
 
 fn claim(claim: &mut Value) {
     within(claim, "spec", claim_spec);
@@ -80,13 +94,20 @@ fn toleration(toleration: &mut Value) {
     text(toleration, "operator", "Equal");
 }
 
-/// A taint that does not say since when it is there is there from now on.
 fn slice(slice: &mut Value) {
     within(slice, "spec", |spec| {
-        each(spec, "devices", |device| {
-            each(device, "taints", |taint| {
-                pointer(taint, "timeAdded", Timestamp::now().text(TimeForm::Seconds));
-            });
-        });
+        each(spec, "devices", device);
     });
+}
+
+fn device(device: &mut Value) {
+    each(device, "taints", taint);
+    if let Some(mappings) = device.get_mut("nodeAllocatableResourceMappings").and_then(Value::as_object_mut) {
+        mappings.iter_mut().for_each(|(_, mapping)| pointer(mapping, "allocationMultiplier", "1"));
+    }
+}
+
+/// A taint that does not say since when it is there is there from now on.
+fn taint(taint: &mut Value) {
+    pointer(taint, "timeAdded", Timestamp::now().text(TimeForm::Seconds));
 }

@@ -1,5 +1,6 @@
-//! The group scheduling.k8s.io: how important pods are.
+//! The group scheduling.k8s.io: how important pods are, and which are scheduled together.
 
+mod groups;
 mod validation;
 
 use generic_server::resource::Resource;
@@ -11,6 +12,7 @@ use crate::{
 };
 
 const V1: GroupVersion = GroupVersion("scheduling.k8s.io", "v1");
+const V1ALPHA2: GroupVersion = GroupVersion("scheduling.k8s.io", "v1alpha2");
 
 /// A class has a generation, and nothing of it that may change counts.
 const RULES: Rules = Rules { refuse_delete, ..CLASSES };
@@ -28,10 +30,23 @@ fn refuse_delete(name: &str) -> Option<&'static str> {
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    [V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=")
-        .table(printer::PRIORITY_CLASSES)
-        .strategy(RULES)
-        .short(&["pc"])]
+    [
+        V1.cluster("priorityclasses", "PriorityClass", "1QwjyaZjj3Y=")
+            .table(printer::PRIORITY_CLASSES)
+            .strategy(RULES)
+            .short(&["pc"]),
+        V1ALPHA2
+            .namespaced("podgroups", "PodGroup", "YYgX3v5V204=")
+            .table(groups::GROUP_TABLE)
+            .strategy(groups::GROUPS)
+            .status()
+            .gated("GenericWorkload"),
+        V1ALPHA2
+            .namespaced("workloads", "Workload", "vSX7gJe5Mx8=")
+            .table(groups::WORKLOAD_TABLE)
+            .strategy(groups::WORKLOADS)
+            .gated("GenericWorkload"),
+    ]
     .into_iter()
     .map(Row::build)
     .collect()

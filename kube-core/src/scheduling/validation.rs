@@ -61,6 +61,7 @@ mod tests {
                 namespace: "",
                 subresource: "",
                 user: &auth::User::default(),
+                features: &Default::default(),
             };
             let mut errors = Errors::default();
             class(&cx, &Field::root(&object), &mut errors);

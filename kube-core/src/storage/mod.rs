@@ -9,6 +9,7 @@ use generic_server::resource::Resource;
 use crate::row::{GroupVersion, Row};
 
 const V1: GroupVersion = GroupVersion("storage.k8s.io", "v1");
+const V1BETA1: GroupVersion = GroupVersion("storage.k8s.io", "v1beta1");
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
@@ -24,12 +25,18 @@ pub(crate) fn resources() -> Vec<Resource> {
             .table(printers::ATTACHMENTS)
             .strategy(rules::ATTACHMENTS)
             .status(),
-        V1.cluster("volumeattributesclasses", "VolumeAttributesClass", "tIjydgKBC5w=")
-            .table(printers::ATTRIBUTES_CLASSES)
-            .strategy(rules::ATTRIBUTES_CLASSES)
-            .short(&["vac"]),
+        attributes_classes(V1).since(34),
+        attributes_classes(V1BETA1).renamed_from(V1).deprecated_since(34, Some(V1)),
     ]
     .into_iter()
     .map(Row::build)
     .collect()
+}
+
+fn attributes_classes(version: GroupVersion) -> Row {
+    version
+        .cluster("volumeattributesclasses", "VolumeAttributesClass", "tIjydgKBC5w=")
+        .table(printers::ATTRIBUTES_CLASSES)
+        .strategy(rules::ATTRIBUTES_CLASSES)
+        .short(&["vac"])
 }

@@ -40,7 +40,6 @@ pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN
     .conditional()
     .returns_deleted()
     .defaults(driver)
-    .create(|_, driver| drop_disabled(driver, None))
     .update(update_driver)
     .warn(driver_warnings)
     .validate(validation::driver)
@@ -97,17 +96,8 @@ fn driver(driver: &mut Value) {
     });
 }
 
-/// Keeping pods from nodes without the driver is behind a gate that is off.
-fn drop_disabled(driver: &mut Value, old: Option<&Value>) {
-    const MEMBER: [&str; 2] = ["spec", "preventPodSchedulingIfMissing"];
-    if old.and_then(|old| old.at(&MEMBER)).is_none_or(Value::is_null) {
-        driver.remove_at(&MEMBER);
-    }
-}
-
 /// Drivers count changes of what may change, and only those: a new one has no generation.
 fn update_driver(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-    drop_disabled(new, Some(old));
     let generation = ["metadata", "generation"];
     restore(new, old, &generation);
     let changed = ["tokenRequests", "requiresRepublish", "seLinuxMount"].iter().any(|member| {

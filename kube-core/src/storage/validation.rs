@@ -324,7 +324,14 @@ mod tests {
     fn check(rule: UpdateRule, new: &str, old: &str, expect: &[&str]) {
         let parse = |text: &str| json::decode(text.as_bytes()).expect("valid JSON");
         let (user, new, old) = (User::default(), parse(new), parse(old));
-        let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "",
+            subresource: "",
+            user: &user,
+            features: &Default::default(),
+        };
         let mut errors = Errors::default();
         rule(&cx, &Field::root(&new), &Field::root(&old), &mut errors);
         let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();

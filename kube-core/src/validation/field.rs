@@ -170,6 +170,11 @@ impl Field<'_> {
         errors.push(FieldError::duplicate(self, self.value));
     }
 
+    /// `Duplicate value: VALUE`, of a value that is shown another way.
+    pub(crate) fn duplicate_as(&self, shown: BadValue, errors: &mut Errors) {
+        errors.push(FieldError::duplicate(self, shown));
+    }
+
     /// `Not found: VALUE`
     pub(crate) fn not_found(&self, errors: &mut Errors) {
         errors.push(FieldError::not_found(self, self.value));

@@ -4,6 +4,7 @@
 use machinery::{
     Value,
     meta::{field_error::BadValue, go_text},
+    schema::{Schema, Shape, builtin},
 };
 
 /// What a member is in Go, which says how it looks when it is not set.
@@ -43,6 +44,59 @@ pub(crate) fn shown_selector(selector: &Value) -> BadValue {
     let mut out = String::new();
     write_selector(selector, &mut out);
     BadValue::verbatim(out)
+}
+
+/// A value of a type that has names in JSON, or a list of such values, with the members in the order of the type's.
+pub(crate) fn shown_of(name: &str, value: &Value) -> BadValue {
+    let mut out = String::new();
+    match (builtin::by_name(name), value) {
+        (Some(id), Value::Array(items)) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_typed(builtin::schema(id), item, &mut out);
+            }
+            out.push(']');
+        }
+        (Some(id), value) => write_typed(builtin::schema(id), value, &mut out),
+        (None, value) => out.push_str(&machinery::json::encode_text(value)),
+    }
+    BadValue::verbatim(out)
+}
+
+/// The numbers of protobuf stand in the order in which Go has the members.
+fn write_typed(schema: &Schema, value: &Value, out: &mut String) {
+    let (Some(object), Some(map)) = (schema.resolve().as_object(), value.as_object()) else {
+        return write_items(schema, value, out);
+    };
+    let mut fields: Vec<_> = object.fields.iter().filter_map(|field| Some((field, map.get(&field.name)?))).collect();
+    fields.sort_by_key(|(field, _)| field.proto.as_ref().map(|proto| proto.number));
+    out.push('{');
+    for (i, (field, member)) in fields.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&go_text::quote(&field.name));
+        out.push(':');
+        write_typed(&field.schema, member, out);
+    }
+    out.push('}');
+}
+
+fn write_items(schema: &Schema, value: &Value, out: &mut String) {
+    let (Shape::List(of), Value::Array(items)) = (&schema.resolve().shape, value) else {
+        return out.push_str(&machinery::json::encode_text(value));
+    };
+    out.push('[');
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        write_typed(of, item, out);
+    }
+    out.push(']');
 }
 
 fn write_struct(value: &Value, members: &[Member], out: &mut String) {
@@ -126,6 +180,14 @@ mod tests {
             shown(&set, OUTER).to_string(),
             r#"{"Count":2,"Flag":false,"Values":[1],"One":{"Name":""},"Maybe":{"Name":"x"},"Many":[{"Name":""}]}"#
         );
+    }
+
+    #[test]
+    fn what_has_names_in_json_is_shown_in_the_order_of_its_type() {
+        let condition = object! { "message" => "m", "reason" => "r", "status" => "True", "type" => "T" };
+        let text = r#"[{"type":"T","status":"True","reason":"r","message":"m"}]"#;
+        assert_eq!(shown_of("apimachinery.pkg.apis.meta.v1.Condition", &array![condition]).to_string(), text);
+        assert_eq!(shown_of("", &array![1]).to_string(), "[1]");
     }
 
     #[test]

@@ -28,6 +28,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "/ReplicationController",
             "batch/Job",
             "certificates.k8s.io/CertificateSigningRequest",
+            "certificates.k8s.io/ClusterTrustBundle",
             "networking.k8s.io/IPAddress",
             "node.k8s.io/RuntimeClass",
             "rbac.authorization.k8s.io/ClusterRole",
@@ -39,6 +40,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "resource.k8s.io/ResourceClaimTemplate",
             "storage.k8s.io/CSIStorageCapacity",
             "storage.k8s.io/StorageClass",
+            "storagemigration.k8s.io/StorageVersionMigration",
         ],
     ),
     (
@@ -58,7 +60,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "storage.k8s.io/VolumeAttachment",
         ],
     ),
-    (SecondLook::Nothing, &["/Event", "policy/PodDisruptionBudget"]),
+    (SecondLook::Nothing, &["/Event", "internal.apiserver.k8s.io/StorageVersion", "policy/PodDisruptionBudget"]),
 ];
 
 /// What a kind's rules of updates look at in the metadata.

@@ -191,7 +191,8 @@ impl FieldError {
     /// `Too many: 9: must have at most 8 items`
     pub fn too_many(field: impl fmt::Display, actual: usize, max: usize) -> Self {
         let actual = i64::try_from(actual).unwrap_or(i64::MAX);
-        Self::new(FieldErrorKind::TooMany, field, actual, format!("must have at most {max} items"))
+        let items = if max == 1 { "item" } else { "items" };
+        Self::new(FieldErrorKind::TooMany, field, actual, format!("must have at most {max} {items}"))
     }
 
     /// `Internal error: detail`

@@ -13,6 +13,7 @@ pub mod names;
 pub mod netip;
 pub mod quantity;
 pub mod selector;
+pub mod semver;
 pub mod status;
 pub mod time;
 pub mod validation;

@@ -89,6 +89,20 @@ pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     out
 }
 
+/// A subdomain of either case.
+pub fn caseless_dns1123_subdomain(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    if text.len() > 253 {
+        out.push(max_len_message(253));
+    }
+    if !is_subdomain(&text.to_ascii_lowercase()) {
+        let message = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with \
+                       an alphanumeric character";
+        out.push(regex_message(message, SUBDOMAIN, &["Example.com"]));
+    }
+    out
+}
+
 /// A subdomain whose labels may hold and start with underscores: DNS search paths.
 pub fn dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
     let mut out = Vec::new();

@@ -19,7 +19,7 @@ use crate::openapi::{members::Encoding, paths::group_id};
 use crate::{
     endpoint::Endpoint as _,
     request::Request,
-    resource::{Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
+    resource::{Availability, Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
     response::Response,
     table::{Entry, ResourceTable},
 };
@@ -59,6 +59,7 @@ fn clocks() -> Resource {
         selectable_fields: vec![SelectableField::new("spec.hour")],
         unknown_field: UnknownField::Unsupported,
         deprecation: None,
+        availability: Availability::default(),
     }
 }
 

@@ -25,7 +25,6 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         Some(containers) => new.set(&EPHEMERAL, containers),
         None => drop(new.remove_at(&EPHEMERAL)),
     }
-    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
 }
 
 /// They may be added, and stay what they are then.
@@ -42,12 +41,13 @@ fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &m
 #[cfg(test)]
 mod tests {
     use auth::User;
+    use generic_server::features::Features;
     use machinery::{array, object};
 
     use super::*;
 
-    fn cx(user: &User) -> WriteContext<'_> {
-        WriteContext { group: "", version: "v1", namespace: "n", subresource: "ephemeralcontainers", user }
+    fn cx<'a>(user: &'a User, features: &'a Features) -> WriteContext<'a> {
+        WriteContext { group: "", version: "v1", namespace: "n", subresource: "ephemeralcontainers", user, features }
     }
 
     fn pod(image: &str, ephemeral: Value) -> Value {
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn nothing_else_changes() {
         let (old, mut new) = (pod("a", array![]), pod("b", array![object! { "name" => "debug" }]));
-        update(&cx(&User::default()), &mut new, &old);
+        update(&cx(&User::default(), &Features::default()), &mut new, &old);
         assert_eq!(new.str_at(&["metadata", "labels", "image"]), Some("a"));
         assert_eq!(new.at(&["spec", "containers"]), old.at(&["spec", "containers"]));
         assert_eq!(new.at(&EPHEMERAL), Some(&array![object! { "name" => "debug" }]));
@@ -74,7 +74,7 @@ mod tests {
             let old = pod("a", array![object! { "name" => "debug", "image" => "i" }]);
             let (user, mut errors) = (User::default(), Errors::default());
             let new = pod("a", new);
-            validate(&cx(&user), &Field::root(&new), &Field::root(&old), &mut errors);
+            validate(&cx(&user, &Features::default()), &Field::root(&new), &Field::root(&old), &mut errors);
             let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
             let ours: Vec<&str> =
                 texts.iter().filter_map(|t| t.lines().next()).filter(|t| t.contains("existing")).collect();

@@ -42,7 +42,6 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         Some(resources) => new.set(&POD_LEVEL, resources),
         None => drop(new.remove_at(&POD_LEVEL)),
     }
-    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
 }
 
 fn items<'a>(pod: &'a Value, path: &[&str]) -> &'a [Value] {
@@ -221,7 +220,14 @@ mod tests {
 
     fn check(new: Value, expect: &[&str]) {
         let (old, user) = (pod(array![container("c", "1")]), User::default());
-        let cx = WriteContext { group: "", version: "v1", namespace: "n", subresource: "resize", user: &user };
+        let cx = WriteContext {
+            group: "",
+            version: "v1",
+            namespace: "n",
+            subresource: "resize",
+            user: &user,
+            features: &Default::default(),
+        };
         let (mut new, mut errors) = (new, Errors::default());
         update(&cx, &mut new, &old);
         let own = RESIZE.validate;

@@ -30,7 +30,6 @@ pub(crate) const RULES: Rules = Rules {
 };
 
 fn create(_cx: &WriteContext<'_>, pod: &mut Value) {
-    crate::pod_gates::drop_disabled(pod.get_mut("spec"), None);
     let given = pod.str_at(&["status", "qosClass"]).filter(|class| !class.is_empty()).map(Str::from);
     let class = given.unwrap_or_else(|| resources::qos_class(pod.get("spec").unwrap_or(&Value::Null)).into());
     let mut status = object! { "phase" => "Pending", "qosClass" => class };
@@ -62,7 +61,6 @@ fn gated(pod: &Value) -> Option<Value> {
 }
 
 fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-    crate::pod_gates::drop_disabled(new.get_mut("spec"), old.get("spec"));
     if let Some(spec) = new.get_mut("spec") {
         defaults::service_account(spec);
     }

@@ -1,13 +1,14 @@
 //! The roles and bindings that are always there.
 //!
 //! `policy.json` holds what v1.36 defines: an array with one object a role or binding, without what all have in common (see
-//! [`object_of`]). What an administrator added to one of them stays; what is missing is put back at every start, unless the
+//! [`object_of`]). An entry or a rule with a `gate` is there with that feature alone. What an administrator added to one of them stays; what is missing is put back at every start, unless the
 //! annotation says that it should be left alone.
 
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use generic_server::{
+    features::Features,
     registry::Registry,
     tasks::{Task, TaskResult},
 };
@@ -42,10 +43,11 @@ async fn ensure_all(sources: &[Arc<Registry>; 4]) -> TaskResult {
         source.cache().ready().await?;
     }
     let policy = json::decode(POLICY)?;
+    let features = &sources[0].settings().features;
     let mut wanted: Vec<(Arc<Registry>, Value)> = Vec::new();
-    for entry in policy.as_array().unwrap_or_default() {
+    for entry in policy.as_array().unwrap_or_default().iter().filter(|entry| is_wanted(entry, features)) {
         if let Some(registry) = sources.iter().find(|r| entry.str_at(&["kind"]) == Some(r.row.kind.as_str())) {
-            wanted.push((registry.clone(), object_of(entry)));
+            wanted.push((registry.clone(), object_of(entry, features)));
         }
     }
     let mut writes = stream::iter(wanted).map(|(registry, wanted)| ensure(registry, wanted)).buffer_unordered(AT_ONCE);
@@ -53,16 +55,22 @@ async fn ensure_all(sources: &[Arc<Registry>; 4]) -> TaskResult {
     Ok(())
 }
 
+/// Whether an entry or a rule is there with these features.
+fn is_wanted(part: &Value, features: &Features) -> bool {
+    part.str_at(&["gate"]).is_none_or(|gate| features.is_on(gate))
+}
+
 /// What all nodes may do alike: the rules of the role that was made for them.
-pub(crate) fn node_rules() -> Vec<Rule> {
+pub(crate) fn node_rules(features: &Features) -> Vec<Rule> {
     let policy = json::decode(POLICY).expect("the policy is JSON: a test reads it");
     let is_theirs =
         |role: &&Value| role.str_at(&["kind"]) == Some("ClusterRole") && role.str_at(&["name"]) == Some("system:node");
-    policy.as_array().unwrap_or_default().iter().find(is_theirs).map(Rule::all_of).unwrap_or_default()
+    let role = policy.as_array().unwrap_or_default().iter().find(is_theirs);
+    role.map(|role| Rule::all_of(&object_of(role, features))).unwrap_or_default()
 }
 
 /// The object that an entry of the policy stands for.
-fn object_of(entry: &Value) -> Value {
+fn object_of(entry: &Value, features: &Features) -> Value {
     let mut labels = entry.get("labels").cloned().unwrap_or_else(Value::object);
     labels.make_object().insert("kubernetes.io/bootstrapping", "rbac-defaults");
     let mut metadata = object! {
@@ -74,7 +82,14 @@ fn object_of(entry: &Value) -> Value {
     let mut made = object! {
         "kind" => entry.get("kind").cloned(), "apiVersion" => "rbac.authorization.k8s.io/v1", "metadata" => metadata,
     };
-    for member in ["aggregationRule", "rules", "subjects", "roleRef"] {
+    if let Some(rules) = entry.get("rules").and_then(Value::as_array) {
+        let wanted = rules.iter().filter(|rule| is_wanted(rule, features)).cloned().map(|mut rule| {
+            rule.remove_at(&["gate"]);
+            rule
+        });
+        made.set(&["rules"], wanted.collect::<Value>());
+    }
+    for member in ["aggregationRule", "subjects", "roleRef"] {
         if let Some(value) = entry.get(member) {
             made.set(&[member], value.clone());
         }
@@ -150,7 +165,19 @@ mod tests {
         let policy = json::decode(POLICY).expect("is JSON");
         let entries = policy.as_array().expect("is a list");
         let is_wanted = |e: &&Value| e.str_at(&["name"]) == Some(name) && e.str_at(&["kind"]) == Some(kind);
-        object_of(entries.iter().find(is_wanted).expect("is there"))
+        object_of(entries.iter().find(is_wanted).expect("is there"), &Features::default())
+    }
+
+    #[test]
+    fn what_is_for_a_feature_is_there_with_it() {
+        let rules = |gates: &[&'static str]| node_rules(&gates.iter().copied().collect()).len();
+        assert_eq!(rules(&["ClusterTrustBundle", "PodCertificateRequest"]), rules(&[]) + 2);
+        let policy = json::decode(POLICY).expect("is JSON");
+        let parts = policy.as_array().expect("is a list").iter();
+        let parts = parts.flat_map(|e| e.get("rules").and_then(Value::as_array).unwrap_or_default().iter().chain([e]));
+        for gate in parts.filter_map(|part| part.str_at(&["gate"])) {
+            assert!(generic_server::features::gates::find(gate).is_some(), "{gate}");
+        }
     }
 
     #[test]

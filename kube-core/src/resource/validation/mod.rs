@@ -18,6 +18,7 @@ pub(super) use claim::{claim, claim_update, template, template_update};
 pub(super) use class::{class, class_update};
 pub(super) use slice::{slice, slice_update, slice_warnings};
 pub(super) use status::claim_status;
+pub(super) use taints::{taint_rule, taint_rule_status};
 
 use machinery::{Value, meta::field_error::FieldError};
 

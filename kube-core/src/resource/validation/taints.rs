@@ -1,6 +1,9 @@
 //! Taints of devices, what tolerates them, and conditions that a device waits for.
 
-use machinery::{Value, meta::names};
+use machinery::{
+    Value,
+    meta::{field_error::FieldError, names, validation::validate_conditions},
+};
 
 use super::list;
 use crate::validation::{Content, Errors, Field, Seen};
@@ -8,6 +11,7 @@ use crate::validation::{Content, Errors, Field, Seen};
 const EFFECTS: &[&str] = &["NoExecute", "NoSchedule", "None"];
 const MOST_TAINTS: usize = 16;
 const MOST_CONDITIONS: usize = 4;
+const MOST_RULE_CONDITIONS: usize = 8;
 
 /// What a request tolerates.
 pub(super) fn toleration(toleration: &Field<'_>, errors: &mut Errors) {
@@ -30,12 +34,46 @@ pub(super) fn taints(taints: &Field<'_>, old: Option<&Value>, errors: &mut Error
     if old.is_some_and(|old| taints.value().semantic_eq(old.get("taints").unwrap_or(&Value::Null))) {
         return;
     }
-    let taint = |taint: Field<'_>, errors: &mut Errors| {
-        taint.at("key").check(names::qualified_name, errors);
-        taint.at("value").check_some(names::label_value, errors);
-        taint.at("effect").required_one_of(EFFECTS, errors);
-    };
-    list(taints, MOST_TAINTS, taint, errors);
+    list(taints, MOST_TAINTS, |taint, errors| self::taint(&taint, None, errors), errors);
+}
+
+/// A taint; an effect that was there before is let be.
+fn taint(taint: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
+    taint.at("key").check(names::qualified_name, errors);
+    taint.at("value").check_some(names::label_value, errors);
+    let effect = taint.at("effect");
+    if old.is_none_or(|old| old.at("effect").text() != effect.text()) {
+        effect.required_one_of(EFFECTS, errors);
+    }
+}
+
+/// A rule that gives devices a taint.
+pub(in crate::resource) fn taint_rule(rule: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
+    let spec = rule.at("spec");
+    let selector = spec.at("deviceSelector");
+    let [driver, pool, device] = ["driver", "pool", "device"].map(|member| selector.at(member));
+    if driver.is_set() {
+        super::names::driver(&driver, errors);
+    }
+    if pool.is_set() {
+        super::names::pool(&pool, errors);
+    }
+    if device.is_set() {
+        super::names::label(&device, errors);
+    }
+    let old_spec = old.map(|old| old.at("spec"));
+    let old_taint = old_spec.as_ref().map(|spec| spec.at("taint"));
+    taint(&spec.at("taint"), old_taint.as_ref(), errors);
+}
+
+/// What has become of a rule.
+pub(in crate::resource) fn taint_rule_status(rule: &Field<'_>, errors: &mut Errors) {
+    let status = rule.at("status");
+    let conditions = status.at("conditions");
+    errors.extend(validate_conditions(conditions.items(), conditions.path()));
+    if conditions.len() > MOST_RULE_CONDITIONS {
+        errors.push(FieldError::too_many(conditions, conditions.len(), MOST_RULE_CONDITIONS));
+    }
 }
 
 /// The conditions that binding waits for, and those that make it fail.

@@ -19,7 +19,14 @@ fn texts(errors: Errors) -> Vec<String> {
 
 fn check(rule: Rule, object: &str, expect: &[&str]) {
     let (user, object) = (User::default(), parse(object));
-    let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     let mut errors = Errors::default();
     rule(&cx, &Field::root(&object), &mut errors);
     assert_eq!(texts(errors), expect, "{object:?}");
@@ -27,7 +34,14 @@ fn check(rule: Rule, object: &str, expect: &[&str]) {
 
 fn check_update(rule: UpdateRule, new: &str, old: &str, expect: &[&str]) {
     let (user, new, old) = (User::default(), parse(new), parse(old));
-    let cx = WriteContext { group: "", version: "v1", namespace: "", subresource: "", user: &user };
+    let cx = WriteContext {
+        group: "",
+        version: "v1",
+        namespace: "",
+        subresource: "",
+        user: &user,
+        features: &Default::default(),
+    };
     let mut errors = Errors::default();
     rule(&cx, &Field::root(&new), &Field::root(&old), &mut errors);
     assert_eq!(texts(errors), expect, "{new:?}");

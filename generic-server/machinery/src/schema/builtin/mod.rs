@@ -1,6 +1,7 @@
 //! The facts table of every type that v1.36 serves by default, compiled in as text and read definition by definition, on
 //! first use. `types.tsv` is made by `tools/builtin-types/generate.py`.
 
+mod gated;
 mod parse;
 mod scheme;
 
@@ -9,6 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use super::{ProtoField, Schema, TypeId};
 use crate::Str;
 
+pub use gated::{Gated, gated, gates};
 pub use scheme::Scheme;
 
 static TEXT: &str = include_str!("types.tsv");

@@ -26,16 +26,11 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ),
     ("admission.k8s.io", "v1", "AdmissionReview"),
     ("admission.k8s.io", "v1beta1", "AdmissionReview"),
-    (
-        "admissionregistration.k8s.io",
-        "v1alpha1",
-        "MutatingAdmissionPolicy* MutatingAdmissionPolicyBinding* ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding*",
-    ),
+    ("admissionregistration.k8s.io", "v1alpha1", "ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding*"),
     (
         "admissionregistration.k8s.io",
         "v1beta1",
-        "MutatingAdmissionPolicy* MutatingAdmissionPolicyBinding* MutatingWebhookConfiguration* ValidatingAdmissionPolicy* \
-         ValidatingAdmissionPolicyBinding* ValidatingWebhookConfiguration*",
+        "MutatingWebhookConfiguration* ValidatingAdmissionPolicy* ValidatingAdmissionPolicyBinding* ValidatingWebhookConfiguration*",
     ),
     (EXTENSIONS, "v1beta1", "CustomResourceDefinition*"),
     (AGGREGATOR, "v1beta1", "APIService*"),
@@ -49,10 +44,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
         "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
     ),
     ("batch", "v1beta1", "CronJob*"),
-    ("certificates.k8s.io", "v1alpha1", "ClusterTrustBundle*"),
-    ("certificates.k8s.io", "v1beta1", "CertificateSigningRequest* ClusterTrustBundle* PodCertificateRequest*"),
-    ("coordination.k8s.io", "v1alpha2", "LeaseCandidate*"),
-    ("coordination.k8s.io", "v1beta1", "Lease* LeaseCandidate*"),
+    ("certificates.k8s.io", "v1beta1", "CertificateSigningRequest*"),
+    ("coordination.k8s.io", "v1beta1", "Lease*"),
     ("discovery.k8s.io", "v1beta1", "EndpointSlice*"),
     ("events.k8s.io", "v1beta1", "Event*"),
     ("extensions", "v1beta1", "DaemonSet* Deployment* DeploymentRollback Ingress* NetworkPolicy* ReplicaSet* Scale"),
@@ -60,30 +53,16 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("flowcontrol.apiserver.k8s.io", "v1beta2", "FlowSchema* PriorityLevelConfiguration*"),
     ("flowcontrol.apiserver.k8s.io", "v1beta3", "FlowSchema* PriorityLevelConfiguration*"),
     ("imagepolicy.k8s.io", "v1alpha1", "ImageReview"),
-    ("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion*"),
-    ("networking.k8s.io", "v1beta1", "IPAddress* Ingress* IngressClass* ServiceCIDR*"),
+    ("networking.k8s.io", "v1beta1", "Ingress* IngressClass*"),
     ("node.k8s.io", "v1alpha1", "RuntimeClass*"),
     ("node.k8s.io", "v1beta1", "RuntimeClass*"),
     ("policy", "v1beta1", "Eviction PodDisruptionBudget*"),
     ("rbac.authorization.k8s.io", "v1alpha1", "ClusterRole* ClusterRoleBinding* Role* RoleBinding*"),
     ("rbac.authorization.k8s.io", "v1beta1", "ClusterRole* ClusterRoleBinding* Role* RoleBinding*"),
-    ("resource.k8s.io", "v1alpha3", "DeviceTaintRule* ResourcePoolStatusRequest*"),
-    ("resource.k8s.io", "v1beta1", "DeviceClass* ResourceClaim* ResourceClaimTemplate* ResourceSlice*"),
-    (
-        "resource.k8s.io",
-        "v1beta2",
-        "DeviceClass* DeviceTaintRule* ResourceClaim* ResourceClaimTemplate* ResourceSlice*",
-    ),
     ("scheduling.k8s.io", "v1alpha1", "PriorityClass*"),
-    ("scheduling.k8s.io", "v1alpha2", "PodGroup* Workload*"),
     ("scheduling.k8s.io", "v1beta1", "PriorityClass*"),
     ("storage.k8s.io", "v1alpha1", "CSIStorageCapacity* VolumeAttachment* VolumeAttributesClass*"),
-    (
-        "storage.k8s.io",
-        "v1beta1",
-        "CSIDriver* CSINode* CSIStorageCapacity* StorageClass* VolumeAttachment* VolumeAttributesClass*",
-    ),
-    ("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration*"),
+    ("storage.k8s.io", "v1beta1", "CSIDriver* CSINode* CSIStorageCapacity* StorageClass* VolumeAttachment*"),
 ];
 
 /// Kinds of the meta API that belong to every group version.
@@ -130,6 +109,16 @@ impl Scheme {
         }
     }
 
+    /// The versions of a group that know a kind, in no order.
+    pub fn versions_of(group: &str, kind: &str) -> Vec<&'static str> {
+        let served = super::kinds().iter().filter(|k| k.group == group && k.kind == kind).map(|k| k.version);
+        let others = OTHERS.iter().filter(|(g, v, _)| *g == group && is_other(g, v, kind)).map(|(_, v, _)| *v);
+        let mut versions: Vec<&str> = served.chain(others).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        versions
+    }
+
     /// Whether it knows a kind.
     pub fn knows(self, group: &str, version: &str, kind: &str) -> bool {
         if UNVERSIONED.contains(&kind) {
@@ -154,6 +143,13 @@ impl Scheme {
 #[cfg(test)]
 mod tests {
     use super::Scheme::{Aggregator, Core, Extensions};
+
+    #[test]
+    fn a_kind_has_its_versions() {
+        assert_eq!(super::Scheme::versions_of("apps", "Deployment"), ["v1", "v1beta1", "v1beta2"]);
+        assert_eq!(super::Scheme::versions_of("resource.k8s.io", "DeviceTaintRule"), ["v1alpha3", "v1beta2"]);
+        assert_eq!(super::Scheme::versions_of("", "Pod"), ["v1"]);
+    }
 
     #[test]
     fn each_server_knows_its_kinds() {

@@ -129,7 +129,7 @@ fn restrictions_are_checked() {
         r#""b""#,
         &[r#"v: Unsupported value: "b": supported values: "a", "null""#],
     );
-    check(r#"{"type":"array","items":{},"maxItems":1}"#, "[1,2]", &["v: Too many: 2: must have at most 1 items"]);
+    check(r#"{"type":"array","items":{},"maxItems":1}"#, "[1,2]", &["v: Too many: 2: must have at most 1 item"]);
     check(
         r#"{"type":"array","items":{},"minItems":1}"#,
         "[]",

@@ -4,10 +4,7 @@ use std::collections::HashSet;
 
 use machinery::{
     Value,
-    meta::{
-        names,
-        selector::{LabelSelectorRules, validate_label_selector},
-    },
+    meta::selector::{LabelSelectorRules, validate_label_selector},
 };
 
 use super::{
@@ -188,11 +185,7 @@ const MAX_KUBERNETES_CERTIFICATE: i64 = 24 * 60 * 60;
 fn certificate(certificate: &Field<'_>, errors: &mut Errors) {
     let signer = certificate.at("signerName");
     signers::signer_name(&signer, errors);
-    certificate.at("userAnnotations").each_key(|key, annotation| {
-        for message in names::qualified_name(&key.to_lowercase()) {
-            annotation.invalid_as(key, message, errors);
-        }
-    });
+    signers::user_annotations(&certificate.at("userAnnotations"), errors);
     let kinds = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
     certificate.at("keyType").one_of(&kinds, errors);
     let seconds = certificate.at("maxExpirationSeconds");

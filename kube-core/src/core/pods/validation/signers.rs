@@ -1,6 +1,6 @@
 //! Names of signers of certificates: `domain.example/path`.
 
-use machinery::meta::{field_error::FieldError, go_text::quote, names};
+use machinery::meta::{domains, field_error::FieldError, go_text::quote, names};
 
 use crate::validation::{Errors, Field};
 
@@ -54,4 +54,17 @@ pub(crate) fn bundle_name(name: &str) -> Vec<String> {
     // All colons of what stands before the last one are slashes of the signer's name.
     let own = name.rsplit_once(':').map_or(name, |(_, own)| own);
     names::dns1123_subdomain(own)
+}
+
+/// What the pod's author says to the signer: keys with a domain, and not too much.
+pub(crate) fn user_annotations(annotations: &Field<'_>, errors: &mut Errors) {
+    const MAX: usize = 256 << 10;
+    let mut size = 0;
+    for (key, value) in annotations.value().as_object().into_iter().flatten() {
+        errors.extend(domains::domain_prefixed_key(&key.to_lowercase(), annotations));
+        size += key.len() + value.as_str().unwrap_or_default().len();
+    }
+    if size > MAX {
+        errors.push(FieldError::too_long(annotations, MAX));
+    }
 }

@@ -2,16 +2,20 @@
 
 /// How far a feature is. `AllAlpha` and `AllBeta` speak of all that are so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub enum Stage {
+    /// Off, and may go again.
     Alpha,
+    /// On or off, and may change.
     Beta,
+    /// Here to stay.
     Stable,
+    /// Goes one day.
     Deprecated,
 }
 
 /// What setting a gate does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub enum Effect {
     /// Nobody may set it to anything but its default.
     Locked,
     /// This server works both ways.
@@ -24,15 +28,19 @@ pub(super) enum Effect {
 
 /// One gate.
 #[derive(Debug)]
-pub(super) struct Gate {
-    pub(super) name: &'static str,
-    pub(super) stage: Stage,
-    pub(super) default: bool,
-    pub(super) effect: Effect,
+pub struct Gate {
+    /// Its name.
+    pub name: &'static str,
+    /// How far the feature is.
+    pub stage: Stage,
+    /// Whether it is on when nothing is said.
+    pub default: bool,
+    /// What setting it does.
+    pub effect: Effect,
 }
 
 /// The gate of this name.
-pub(super) fn find(name: &str) -> Option<&'static Gate> {
+pub fn find(name: &str) -> Option<&'static Gate> {
     GATES.iter().find(|gate| gate.name == name)
 }
 
@@ -45,7 +53,7 @@ use Stage::*;
 
 /// Sorted by name.
 #[rustfmt::skip]
-pub(super) static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     row("AggregatedDiscoveryRemoveBetaType", Deprecated, true, Locked),
     row("AllAlpha", Alpha, false, Followed),
     row("AllBeta", Beta, false, Followed),
@@ -75,8 +83,8 @@ pub(super) static GATES: &[Gate] = &[
     row("ClientsPreferCBOR", Alpha, false, Unseen),
     row("CloudControllerManagerWatchBasedRoutesReconciliation", Alpha, false, Unseen),
     row("CloudControllerManagerWebhook", Alpha, false, Unseen),
-    row("ClusterTrustBundle", Beta, false, Fixed(false)),
-    row("ClusterTrustBundleProjection", Beta, false, Fixed(false)),
+    row("ClusterTrustBundle", Beta, false, Followed),
+    row("ClusterTrustBundleProjection", Beta, false, Followed),
     row("ComponentFlagz", Beta, true, Fixed(true)),
     row("ComponentStatusz", Beta, true, Fixed(true)),
     row("ConcurrentWatchObjectDecode", Beta, false, Unseen),
@@ -102,43 +110,43 @@ pub(super) static GATES: &[Gate] = &[
     row("DeclarativeValidation", Stable, true, Locked),
     row("DeclarativeValidationBeta", Beta, true, Unseen),
     row("DeclarativeValidationTakeover", Deprecated, false, Unseen),
-    row("DeploymentReplicaSetTerminatingReplicas", Beta, true, Fixed(true)),
+    row("DeploymentReplicaSetTerminatingReplicas", Beta, true, Followed),
     row("DetectCacheInconsistency", Beta, true, Unseen),
     row("DisableAllocatorDualWrite", Stable, true, Locked),
     row("DisableCPUQuotaWithExclusiveCPUs", Deprecated, true, Unseen),
     row("DisableNodeKubeProxyVersion", Deprecated, true, Locked),
     row("DRAAdminAccess", Stable, true, Locked),
-    row("DRAConsumableCapacity", Beta, true, Fixed(true)),
-    row("DRADeviceBindingConditions", Beta, true, Fixed(true)),
-    row("DRADeviceTaintRules", Beta, false, Fixed(false)),
-    row("DRADeviceTaints", Beta, true, Fixed(true)),
-    row("DRAExtendedResource", Beta, true, Fixed(true)),
-    row("DRAListTypeAttributes", Alpha, false, Fixed(false)),
-    row("DRANodeAllocatableResources", Alpha, false, Fixed(false)),
-    row("DRAPartitionableDevices", Beta, true, Fixed(true)),
-    row("DRAPrioritizedList", Stable, true, Fixed(true)),
-    row("DRAResourceClaimDeviceStatus", Beta, true, Fixed(true)),
+    row("DRAConsumableCapacity", Beta, true, Followed),
+    row("DRADeviceBindingConditions", Beta, true, Followed),
+    row("DRADeviceTaintRules", Beta, false, Followed),
+    row("DRADeviceTaints", Beta, true, Followed),
+    row("DRAExtendedResource", Beta, true, Followed),
+    row("DRAListTypeAttributes", Alpha, false, Followed),
+    row("DRANodeAllocatableResources", Alpha, false, Followed),
+    row("DRAPartitionableDevices", Beta, true, Followed),
+    row("DRAPrioritizedList", Stable, true, Followed),
+    row("DRAResourceClaimDeviceStatus", Beta, true, Followed),
     row("DRAResourceClaimGranularStatusAuthorization", Beta, true, Fixed(true)),
-    row("DRAResourcePoolStatus", Alpha, false, Fixed(false)),
+    row("DRAResourcePoolStatus", Alpha, false, Followed),
     row("DRASchedulerFilterTimeout", Beta, true, Unseen),
-    row("DRAWorkloadResourceClaims", Alpha, false, Fixed(false)),
+    row("DRAWorkloadResourceClaims", Alpha, false, Followed),
     row("DynamicResourceAllocation", Stable, true, Locked),
-    row("EnvFiles", Beta, true, Fixed(true)),
+    row("EnvFiles", Beta, true, Followed),
     row("EventedPLEG", Alpha, false, Unseen),
     row("ExecProbeTimeout", Stable, true, Locked),
     row("ExtendWebSocketsToKubelet", Beta, true, Fixed(true)),
     row("ExternalServiceAccountTokenSigner", Stable, true, Locked),
     row("GangScheduling", Alpha, false, Unseen),
-    row("GenericWorkload", Alpha, false, Fixed(false)),
+    row("GenericWorkload", Alpha, false, Followed),
     row("GitRepoVolumeDriver", Deprecated, false, Locked),
     row("GracefulNodeShutdown", Beta, true, Unseen),
     row("GracefulNodeShutdownBasedOnPodPriority", Beta, true, Unseen),
-    row("HostnameOverride", Beta, true, Fixed(true)),
-    row("HPAConfigurableTolerance", Beta, true, Fixed(true)),
+    row("HostnameOverride", Beta, true, Followed),
+    row("HPAConfigurableTolerance", Beta, true, Followed),
     row("HPAScaleToZero", Alpha, false, Fixed(false)),
     row("ImageMaximumGCAge", Stable, true, Locked),
     row("ImageVolume", Stable, true, Locked),
-    row("ImageVolumeWithDigest", Alpha, false, Fixed(false)),
+    row("ImageVolumeWithDigest", Alpha, false, Followed),
     row("InformerResourceVersion", Stable, true, Unseen),
     row("InOrderInformers", Stable, true, Locked),
     row("InOrderInformersBatchProcess", Beta, true, Unseen),
@@ -172,7 +180,7 @@ pub(super) static GATES: &[Gate] = &[
     row("LoggingBetaOptions", Beta, true, Unseen),
     row("ManifestBasedAdmissionControlConfig", Alpha, false, Fixed(false)),
     row("MatchLabelKeysInPodAffinity", Stable, true, Locked),
-    row("MatchLabelKeysInPodTopologySpread", Beta, true, Fixed(true)),
+    row("MatchLabelKeysInPodTopologySpread", Beta, true, Followed),
     row("MatchLabelKeysInPodTopologySpreadSelectorMerge", Beta, true, Fixed(true)),
     row("MaxUnavailableStatefulSet", Beta, false, Fixed(false)),
     row("MemoryQoS", Alpha, false, Unseen),
@@ -195,10 +203,10 @@ pub(super) static GATES: &[Gate] = &[
     row("PersistentVolumeClaimUnusedSinceTime", Alpha, false, Unseen),
     row("PLEGOnDemandRelist", Beta, true, Unseen),
     row("PodAndContainerStatsFromCRI", Alpha, false, Unseen),
-    row("PodCertificateRequest", Beta, false, Fixed(false)),
+    row("PodCertificateRequest", Beta, false, Followed),
     row("PodDeletionCost", Beta, true, Fixed(true)),
     row("PodLevelResourceManagers", Alpha, false, Unseen),
-    row("PodLevelResources", Beta, true, Fixed(true)),
+    row("PodLevelResources", Beta, true, Followed),
     row("PodLifecycleSleepAction", Stable, true, Locked),
     row("PodLifecycleSleepActionAllowZero", Stable, true, Locked),
     row("PodLogsQuerySplitStreams", Alpha, false, Fixed(false)),
@@ -222,8 +230,8 @@ pub(super) static GATES: &[Gate] = &[
     row("ReloadKubeletServerCertificateFile", Beta, true, Unseen),
     row("RemoteRequestHeaderUID", Beta, true, Fixed(true)),
     row("ResilientWatchCacheInitialization", Stable, true, Locked),
-    row("ResourceHealthStatus", Beta, true, Fixed(true)),
-    row("ResourceHealthStatusMessage", Beta, true, Fixed(true)),
+    row("ResourceHealthStatus", Beta, true, Followed),
+    row("ResourceHealthStatusMessage", Beta, true, Followed),
     row("RestartAllContainersOnContainerExits", Beta, true, Fixed(true)),
     row("RetryGenerateName", Stable, true, Locked),
     row("RotateKubeletServerCertificate", Beta, true, Unseen),
@@ -253,9 +261,9 @@ pub(super) static GATES: &[Gate] = &[
     row("StatefulSetSemanticRevisionComparison", Beta, true, Unseen),
     row("StorageCapacityScoring", Alpha, false, Unseen),
     row("StorageNamespaceIndex", Deprecated, true, Unseen),
-    row("StorageVersionAPI", Alpha, false, Fixed(false)),
+    row("StorageVersionAPI", Alpha, false, Followed),
     row("StorageVersionHash", Beta, true, Fixed(true)),
-    row("StorageVersionMigrator", Beta, false, Fixed(false)),
+    row("StorageVersionMigrator", Beta, false, Followed),
     row("StreamingCollectionEncodingToJSON", Stable, true, Locked),
     row("StreamingCollectionEncodingToProtobuf", Stable, true, Locked),
     row("StrictIPCIDRValidation", Beta, true, Fixed(true)),
@@ -266,7 +274,7 @@ pub(super) static GATES: &[Gate] = &[
     row("SystemdWatchdog", Stable, true, Locked),
     row("TaintTolerationComparisonOperators", Alpha, false, Fixed(false)),
     row("TokenRequestServiceAccountUIDValidation", Beta, true, Fixed(true)),
-    row("TopologyAwareWorkloadScheduling", Alpha, false, Fixed(false)),
+    row("TopologyAwareWorkloadScheduling", Alpha, false, Followed),
     row("TopologyManagerPolicyAlphaOptions", Alpha, false, Unseen),
     row("TopologyManagerPolicyBetaOptions", Beta, true, Unseen),
     row("TopologyManagerPolicyOptions", Stable, true, Locked),
@@ -286,6 +294,6 @@ pub(super) static GATES: &[Gate] = &[
     row("WindowsHostNetwork", Deprecated, false, Unseen),
     row("WinDSR", Stable, true, Locked),
     row("WinOverlay", Stable, true, Locked),
-    row("WorkloadAwarePreemption", Alpha, false, Fixed(false)),
+    row("WorkloadAwarePreemption", Alpha, false, Followed),
     row("WorkloadWithJob", Alpha, false, Fixed(false)),
 ];
