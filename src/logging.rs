@@ -15,8 +15,21 @@ use text::TextFields;
 pub(crate) use text::escaped;
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
-const CRATES: [&str; 8] =
-    ["kube_apiserver", "generic_server", "machinery", "storage", "cel", "kube_core", "apiextensions", "aggregator"];
+const CRATES: [&str; 13] = [
+    "kube_apiserver",
+    "generic_server",
+    "auth",
+    "outbound",
+    "x509",
+    "flowcontrol",
+    "machinery",
+    "storage",
+    "cel",
+    "policies",
+    "kube_core",
+    "apiextensions",
+    "aggregator",
+];
 
 /// What is logged now, and the way to change it.
 static CURRENT: OnceLock<(Logging, reload::Handle<Targets, Registry>)> = OnceLock::new();

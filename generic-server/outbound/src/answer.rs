@@ -4,6 +4,7 @@ use machinery::{
     Value,
     codec::{json, yaml},
     meta::go_text::{no_type_in, quote},
+    schema::builtin,
 };
 
 /// The kind of document that a webhook is asked with, and answers with.
@@ -17,14 +18,28 @@ pub struct ReviewKind<'a> {
     pub kind: &'a str,
 }
 
-/// Where upstream registers the kinds that webhooks answer with.
-const SCHEME: &str = "pkg/util/webhook/client.go:71";
+/// The kinds that upstream's client knows of, which its errors tell from those that it does not.
+#[derive(Clone, Copy, Debug)]
+pub enum Scheme {
+    /// Those of admission and conversion.
+    Admission,
+    /// All that are built in; and where upstream registers them, as its errors say.
+    All(&'static str),
+}
 
 /// Reads an answer. One that says nothing of its kind is of the kind that was asked.
 ///
 /// # Errors
 /// Upstream's words for what is no document, or is one of another kind.
 pub fn read(body: &[u8], asked: ReviewKind<'_>) -> Result<Value, String> {
+    read_by(body, asked, Scheme::Admission)
+}
+
+/// [`read`], by a client that knows of these kinds.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_by(body: &[u8], asked: ReviewKind<'_>, scheme: Scheme) -> Result<Value, String> {
     let is_json = body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
     let document = match is_json {
         true => json::decode(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
@@ -39,14 +54,21 @@ pub fn read(body: &[u8], asked: ReviewKind<'_>) -> Result<Value, String> {
     let kind = Some(text("kind")).filter(|k| !k.is_empty()).unwrap_or(asked.kind);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let is_review = group == asked.group && kind == asked.kind && matches!(version, "v1" | "v1beta1");
-    let is_status = (group, version, kind) == ("", "v1", "Status");
+    let is_known = match scheme {
+        Scheme::Admission => (group, version, kind) == ("", "v1", "Status"),
+        Scheme::All(_) => builtin::by_gvk(group, version, kind).is_some(),
+    };
     if is_review && version == asked.version {
         return Ok(document);
     }
-    Err(if is_review || is_status {
+    Err(if is_review || is_known {
         format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", asked.version, asked.kind)
     } else {
-        format!("no kind {} is registered for version {} in scheme {SCHEME:?}", quote(kind), quote(api_version))
+        let registry = match scheme {
+            Scheme::Admission => "pkg/util/webhook/client.go:71",
+            Scheme::All(registry) => registry,
+        };
+        format!("no kind {} is registered for version {} in scheme {registry:?}", quote(kind), quote(api_version))
     })
 }
 

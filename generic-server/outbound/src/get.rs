@@ -33,6 +33,17 @@ impl Fetched {
     }
 }
 
+impl Fetched {
+    /// A failure: its status, and how the document begins.
+    pub fn said(&self) -> String {
+        let shown = &self.body[..self.body.len().min(MAX_SHOWN)];
+        format!("{} {}", self.status_line(), String::from_utf8_lossy(shown))
+    }
+}
+
+/// So much of a failure's document is repeated, in bytes.
+const MAX_SHOWN: usize = 1024;
+
 /// Fetches a document, with a bearer token if there is one. The token goes to the host of `url` alone, and nothing goes
 /// where no secure connection leads.
 ///

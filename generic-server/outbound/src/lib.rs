@@ -13,7 +13,9 @@ mod remote;
 mod resolve;
 mod webhook;
 
-pub use answer::{MemberType, ReviewKind, check_response, read as read_review, stated_kind};
+pub use answer::{
+    MemberType, ReviewKind, Scheme, check_response, read as read_review, read_by as read_review_by, stated_kind,
+};
 pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, full, plain_client};
 pub use failure::{root_cause, transport};
 pub use get::{Fetched, get};

@@ -31,8 +31,11 @@ impl Endpoint for SelfReview {
 
 /// A user as documents carry it.
 pub(crate) fn user_info(user: &User) -> Value {
-    let mut info = object! { "username" => &user.name };
+    let mut info = object! {};
     let members = info.make_object();
+    if !user.name.is_empty() {
+        members.insert("username", &user.name);
+    }
     if !user.uid.is_empty() {
         members.insert("uid", &user.uid);
     }

@@ -10,12 +10,14 @@ use machinery::{
     object,
     schema::{self, builtin},
 };
-use outbound::{Backoff, Remote, ReviewKind};
+use outbound::{Backoff, Remote, ReviewKind, Scheme};
 
 use crate::{TokenAuthenticator, TokenOwner, User};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenReview";
+/// Where upstream's client registers all kinds.
+const REGISTRY: &str = "plugin/pkg/authenticator/token/webhook/webhook.go:201";
 /// The versions that a webhook can be asked in.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// How long one call may take, and the largest answer that is read, in bytes.
@@ -80,7 +82,8 @@ impl TokenAuthenticator for WebhookTokens {
 
 /// Reads a webhook's answer.
 fn read(answer: &[u8], version: &str) -> Result<Value, String> {
-    let review = outbound::read_review(answer, ReviewKind { group: GROUP, version, kind: KIND })?;
+    let asked = ReviewKind { group: GROUP, version, kind: KIND };
+    let review = outbound::read_review_by(answer, asked, Scheme::All(REGISTRY))?;
     // Both versions have the same members.
     let shape = builtin::schema_of(GROUP, "v1", KIND).ok_or("there is no such kind")?;
     let (review, _) = schema::decode_text(shape, review, Some(answer)).map_err(|e| e.to_string())?;
@@ -169,6 +172,7 @@ mod tests {
             r#"{"apiVersion":"authentication.k8s.io/v1beta1","kind":"TokenReview","status":{"authenticated":true}}"#,
             "converting (v1beta1.TokenReview) to (v1.TokenReview): unknown conversion",
         );
+        check(r#"{"apiVersion":"v1","kind":"Pod"}"#, "converting (v1.Pod) to (v1.TokenReview): unknown conversion");
         check(r#"{"a":"#, "couldn't get version/kind; json parse error: unexpected end of JSON input");
         check(
             &answer(r#"{"authenticated":"yes"}"#),

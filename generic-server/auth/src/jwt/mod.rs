@@ -53,6 +53,12 @@ impl<'a> Token<'a> {
         self.header.str_at(&["alg"]).unwrap_or_default()
     }
 
+    /// Whether the key that a token carries itself, if any, is a public one. It is never used.
+    pub fn has_public_key(&self) -> bool {
+        let Some(key) = self.header.get("jwk").filter(|key| !key.is_null()) else { return true };
+        matches!(key.str_at(&["kty"]), Some("RSA" | "EC" | "OKP")) && key.get("d").is_none()
+    }
+
     /// Whether a key signed the token, with the algorithm that the token names. A token with an extension that must be
     /// understood (RFC 7515, 4.1.11) is nobody's: none is.
     pub fn is_signed_by(&self, key: &VerifyingKey) -> bool {
@@ -76,6 +82,13 @@ pub fn assemble<E>(
     token.push('.');
     BASE64.encode_string(signature, &mut token);
     Ok(token)
+}
+
+/// The name of a key in a text's header that is no text.
+pub fn wrong_key_id(text: &str) -> Option<Value> {
+    let header = BASE64.decode(text.split('.').next()?).ok()?;
+    let id = json::decode(&header).ok()?.get("kid")?.clone();
+    (!id.is_null() && id.as_str().is_none()).then_some(id)
 }
 
 /// The issuer that a text says to be of, if it is a token at all. Nothing has been verified.

@@ -103,6 +103,7 @@ impl Machine<'_> {
                 Err(Error::CostLimit) => Err(Error::CostLimit),
                 _ => Ok(Value::Bool(true)),
             },
+            Plan::Otherwise { unwraps, sides } => self.otherwise(*unwraps, sides),
             Plan::Call(calling) => self.call(calling),
             Plan::Matching(matching) => self.matching(matching),
             Plan::List(items) => self.list(items),
@@ -159,6 +160,17 @@ impl Machine<'_> {
             (Err(_), _) => left,
             (_, Err(_)) => right,
             (Ok(Value::Bool(_)), Ok(Value::Bool(_))) => Ok(Value::Bool(!decides)),
+            _ => Err(Error::no_overload()),
+        }
+    }
+
+    fn otherwise(&mut self, unwraps: bool, sides: &[Plan; 2]) -> Result {
+        let first = self.run(&sides[0])?;
+        self.charge(1)?;
+        match first {
+            Value::Optional(None) => self.run(&sides[1]),
+            Value::Optional(Some(value)) if unwraps => Ok(value.as_ref().clone()),
+            Value::Optional(Some(_)) => Ok(first),
             _ => Err(Error::no_overload()),
         }
     }

@@ -26,6 +26,11 @@ pub(crate) enum Plan {
     },
     Conditional(Box<[Plan; 3]>),
     NotStrictlyFalse(Box<Plan>),
+    /// `optional.or(other)`, and `optional.orValue(other)` (`unwraps`): the other one only counts if the first is none.
+    Otherwise {
+        unwraps: bool,
+        sides: Box<[Plan; 2]>,
+    },
     Call(Box<Calling>),
     Matching(Box<Matching>),
     List(Vec<(Plan, bool)>),
@@ -139,6 +144,9 @@ impl Planner<'_> {
             operator::OR => Plan::Logical { decides: true, sides: Box::new([*next(), *next()]) },
             operator::CONDITIONAL => Plan::Conditional(Box::new([*next(), *next(), *next()])),
             operator::NOT_STRICTLY_FALSE => Plan::NotStrictlyFalse(next()),
+            name @ ("or" | "orValue") if call.target.is_some() && call.args.len() == 1 => {
+                Plan::Otherwise { unwraps: name == "orValue", sides: Box::new([*next(), *next()]) }
+            }
             operator::OPT_SELECT => match &call.args[1].kind {
                 Kind::Literal(Literal::String(field)) => Plan::OptSelect(next(), field.clone()),
                 _ => unreachable!("the parser makes a literal"),

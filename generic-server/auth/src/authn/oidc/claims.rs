@@ -2,6 +2,7 @@
 
 use machinery::{
     Map, Str, Value,
+    codec::json,
     meta::{
         TimeForm, Timestamp,
         go_text::{self, json_type_name},
@@ -44,6 +45,7 @@ impl IdToken {
         for name in ["sub", "nonce", "at_hash"] {
             text(name)?;
         }
+        check_sources(claims)?;
         date(claims.get("iat"))?;
         Ok(IdToken {
             issuer: text("iss")?,
@@ -51,6 +53,24 @@ impl IdToken {
             expires: date(claims.get("exp"))?,
             not_before: date(claims.get("nbf").filter(|value| !value.is_null()))?,
         })
+    }
+
+    /// Whether all claims that are elsewhere have a source.
+    ///
+    /// # Errors
+    /// One has none.
+    pub(super) fn check_sources(claims: &Value) -> Result<(), String> {
+        let names = claims.get("_claim_names").and_then(Value::as_object);
+        for source in names.into_iter().flat_map(Map::values) {
+            let source = source.as_str().unwrap_or_default();
+            if source.is_empty() {
+                return Err("oidc: failed to obtain source from claim name".to_owned());
+            }
+            if claims.get("_claim_sources").and_then(|sources| sources.get(source)).is_none() {
+                return Err("oidc: source does not exist".to_owned());
+            }
+        }
+        Ok(())
     }
 
     /// Whether the token is of `issuer`, for one of `audiences`, and good now.
@@ -96,9 +116,40 @@ fn audiences(value: &Value) -> Result<Vec<Str>, String> {
         Value::String(one) => Ok(vec![one.clone()]),
         value => read_texts(value).map_err(|found| match value {
             Value::Array(_) => format!("json: cannot unmarshal {found} into Go value of type string"),
-            _ => format!("json: cannot unmarshal {found} into Go value of type []string"),
+            _ => format!("json: cannot unmarshal {found} into Go struct field idToken.aud of type []string"),
         }),
     }
+}
+
+/// Claims that are elsewhere are where a source says, and their names and sources are texts.
+fn check_sources(claims: &Value) -> Result<(), String> {
+    let member = |name: &str, of: &str| match claims.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(members)) => Ok(Some(members)),
+        Some(other) => {
+            let found = json_type_name(other);
+            Err(format!("json: cannot unmarshal {found} into Go struct field idToken.{name} of type {of}"))
+        }
+    };
+    let wrong = |found: &Value, path: &str, of: &str| {
+        Err(format!("json: cannot unmarshal {} into Go struct field {path} of type {of}", json_type_name(found)))
+    };
+    for source in member("_claim_sources", "map[string]oidc.claimSource")?.into_iter().flat_map(Map::values) {
+        if source.as_object().is_none() && !source.is_null() {
+            return wrong(source, "idToken._claim_sources", "oidc.claimSource");
+        }
+        for name in ["endpoint", "access_token"] {
+            if let Some(value) = source.get(name).filter(|value| !value.is_null() && value.as_str().is_none()) {
+                return wrong(value, &format!("claimSource._claim_sources.{name}"), "string");
+            }
+        }
+    }
+    for name in member("_claim_names", "map[string]string")?.into_iter().flat_map(Map::values) {
+        if name.as_str().is_none() && !name.is_null() {
+            return wrong(name, "idToken._claim_names", "string");
+        }
+    }
+    Ok(())
 }
 
 /// The texts of a list, or the type of what is in the way. What is null is empty.
@@ -124,6 +175,14 @@ fn date(value: Option<&Value>) -> Result<Option<i64>, String> {
             Ok(Some(if fits { *seconds as i64 } else { i64::MIN }))
         }
         Some(Value::Null) => Err("strconv.ParseFloat: parsing \"\": invalid syntax".to_owned()),
+        // A number may stand in quotes.
+        Some(Value::String(text)) => match json::decode(text.as_bytes()) {
+            Ok(number @ (Value::Int(_) | Value::Float(_))) => date(Some(&number)),
+            _ => {
+                let quoted = go_text::quote(&go_text::quote(text));
+                Err(format!("json: invalid number literal, trying to unmarshal {quoted} into Number"))
+            }
+        },
         Some(other) => {
             Err(format!("json: cannot unmarshal {} into Go value of type json.Number", json_type_name(other)))
         }
@@ -181,8 +240,6 @@ pub(super) fn texts(value: &Value) -> Result<Vec<Str>, String> {
 
 #[cfg(test)]
 mod tests {
-    use machinery::codec::json;
-
     use super::*;
 
     fn check_at(claims: &str, audiences: &[&str], now: i64) -> Result<(), String> {
@@ -199,6 +256,7 @@ mod tests {
         let good = r#"{"iss":"https://a","aud":"x","exp":1001}"#;
         check(good, &["x"], Ok(()));
         check(r#"{"iss":"https://a","aud":["y","x"],"exp":1001.5,"nbf":1060}"#, &["x"], Ok(()));
+        check(r#"{"iss":"https://a","aud":"x","exp":"1001"}"#, &["x"], Ok(()));
         check(good, &["y", "x"], Ok(()));
         check(good, &["y"], Err(r#"oidc: expected audience "y" got ["x"]"#));
         check(good, &["z", "y"], Err(r#"oidc: expected audience in ["y" "z"] got ["x"]"#));
@@ -236,9 +294,18 @@ mod tests {
             assert_eq!(why, format!("oidc: failed to unmarshal claims: {expect}"), "{claims}");
         };
         check(r#"{"sub":1}"#, "json: cannot unmarshal number into Go struct field idToken.sub of type string");
-        check(r#"{"aud":1}"#, "json: cannot unmarshal number into Go value of type []string");
+        check(r#"{"aud":1}"#, "json: cannot unmarshal number into Go struct field idToken.aud of type []string");
         check(r#"{"aud":["x",1]}"#, "json: cannot unmarshal number into Go value of type string");
-        check(r#"{"exp":"1"}"#, "json: cannot unmarshal string into Go value of type json.Number");
+        check(r#"{"exp":"soon"}"#, r#"json: invalid number literal, trying to unmarshal "\"soon\"" into Number"#);
+        check(r#"{"exp":[]}"#, "json: cannot unmarshal array into Go value of type json.Number");
+        check(
+            r#"{"_claim_names":["a"]}"#,
+            "json: cannot unmarshal array into Go struct field idToken._claim_names of type map[string]string",
+        );
+        check(
+            r#"{"_claim_sources":{"a":{"endpoint":1}}}"#,
+            "json: cannot unmarshal number into Go struct field claimSource._claim_sources.endpoint of type string",
+        );
         for date in ["exp", "iat", "nbf"] {
             assert!(check_at(&format!(r#"{{"{date}":true}}"#), &["x"], 0).is_err(), "{date}");
         }

@@ -107,7 +107,11 @@ fn compile(env: &Env, text: &Str, is_condition: bool) -> Result<Expression, Faul
 }
 
 impl Expression {
-    fn evaluate(&self, variable: &cel::Value) -> Result<cel::Value, String> {
+    /// The value.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub(super) fn evaluate(&self, variable: &cel::Value) -> Result<cel::Value, String> {
         let (value, _) = self.program.evaluate(std::slice::from_ref(variable), COST_LIMIT);
         value.map_err(|why| format!("expression '{}' resulted in error: {why}", self.text))
     }
@@ -129,12 +133,18 @@ impl Expression {
     /// What went wrong.
     pub(super) fn texts(&self, claims: &cel::Value) -> Result<Vec<Str>, String> {
         texts_of(&self.evaluate(claims)?)
-            .ok_or_else(|| "expression must return a string or a list of strings".to_owned())
     }
 }
 
-/// The texts in a value; `None` if it holds anything else.
-fn texts_of(value: &cel::Value) -> Option<Vec<Str>> {
+/// The texts in a value. Empty ones are as good as none.
+///
+/// # Errors
+/// It holds anything else.
+pub(super) fn texts_of(value: &cel::Value) -> Result<Vec<Str>, String> {
+    all_texts(value).ok_or_else(|| "expression must return a string or a list of strings".to_owned())
+}
+
+fn all_texts(value: &cel::Value) -> Option<Vec<Str>> {
     let text = |item: &cel::Value| match item {
         cel::Value::String(text) => Some(text.clone()),
         _ => None,

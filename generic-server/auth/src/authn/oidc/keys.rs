@@ -91,7 +91,7 @@ impl RemoteKeys {
         let document = found.map_err(|why| format!("oidc: get keys failed {why}"))?;
         if document.status != 200 {
             self.metrics.keys_failed();
-            return Err(format!("oidc: get keys failed: {}", document.status_line()));
+            return Err(format!("oidc: get keys failed: {}", document.said()));
         }
         let keys = json::decode(&document.body).map_err(|e| e.to_string()).and_then(|set| keys_of_set(&set));
         let keys = keys.inspect_err(|_| self.metrics.keys_failed());

@@ -5,7 +5,7 @@ use machinery::{Map, Str, Value};
 use super::{
     super::config::{ClaimMappings, JwtAuthenticator},
     claims::{flag, text, texts},
-    expressions::{Expressions, check, claims_value, user_value},
+    expressions::{Expressions, check, claims_value, texts_of, user_value},
 };
 use crate::User;
 
@@ -100,11 +100,11 @@ fn extra(expressions: &Expressions, claims: &Map, value: &cel::Value) -> Result<
     if let Some(id) = claims.get("jti").and_then(Value::as_str).filter(|id| !id.is_empty()) {
         extra.push((Str::new_static(CREDENTIAL_ID), vec![Str::from(format!("JTI={id}"))]));
     }
-    for (key, expression) in &expressions.extra {
-        let values = expression.texts(value).map_err(|why| match why.starts_with("expression '") {
-            true => why,
-            false => format!("oidc: error evaluating extra claim expression: {}: {why}", expression.text),
-        })?;
+    // All are evaluated before one is read.
+    let found: Vec<_> = expressions.extra.iter().map(|(_, e)| e.evaluate(value)).collect::<Result<_, _>>()?;
+    for ((key, expression), found) in expressions.extra.iter().zip(&found) {
+        let values = texts_of(found)
+            .map_err(|why| format!("oidc: error evaluating extra claim expression: {}: {why}", expression.text))?;
         if !values.is_empty() {
             extra.push((key.clone(), values));
         }

@@ -14,7 +14,11 @@ mod tests;
 
 use std::{sync::Arc, time::Instant};
 
-use machinery::{Str, Value, meta::Timestamp};
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{Timestamp, go_text},
+};
 use outbound::Trust;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +29,7 @@ pub use metrics::OidcMetrics;
 use super::config::JwtAuthenticator;
 use crate::{
     User,
-    jwt::{Algorithm, Token},
+    jwt::{self, Algorithm, Token},
 };
 use claims::IdToken;
 use distributed::DistributedClaims;
@@ -108,18 +112,36 @@ impl Verification {
     /// The provider is not there yet; or, within, what is wrong with the token.
     async fn verify(&self, text: &str, provider: &Provider) -> Result<Result<Value, String>, String> {
         let keys = provider.keys().ok_or("oidc: authenticator not initialized")?;
-        let Some(token) = Token::parse(text) else { return Ok(Err("oidc: malformed jwt".to_owned())) };
+        let Some(token) = Token::parse(text) else { return Ok(Err(malformed(text))) };
+        if !token.has_public_key() {
+            let why = "oidc: malformed jwt: go-jose/go-jose: invalid embedded jwk, must be public key";
+            return Ok(Err(why.to_owned()));
+        }
         if !self.algorithms.iter().any(|algorithm| algorithm.name() == token.algorithm()) {
             let names: Vec<Str> = self.algorithms.iter().map(|algorithm| Str::new_static(algorithm.name())).collect();
-            let got = machinery::meta::go_text::quote(token.algorithm());
+            let got = go_text::quote(token.algorithm());
             let expected = claims::quoted(&names);
             return Ok(Err(format!("oidc: id token signed with unsupported algorithm, expected {expected} got {got}")));
         }
         if let Err(why) = keys.verify(&token).await {
             return Ok(Err(format!("failed to verify signature: {why}")));
         }
-        let good =
-            IdToken::of(&token.claims).and_then(|claims| claims.check(&self.issuer, &self.audiences, Timestamp::now()));
+        let good = IdToken::of(&token.claims).and_then(|claims| {
+            IdToken::check_sources(&token.claims)?;
+            claims.check(&self.issuer, &self.audiences, Timestamp::now())
+        });
         Ok(good.map(|()| token.claims))
+    }
+}
+
+/// What is said of a text that is no token.
+fn malformed(text: &str) -> String {
+    match jwt::wrong_key_id(text) {
+        Some(id) => format!(
+            "oidc: malformed jwt: failed to unmarshal key ID: json: cannot unmarshal {} into Go value of type string: {}",
+            go_text::json_type_name(&id),
+            go_text::quote(&String::from_utf8_lossy(&json::encode(&id)))
+        ),
+        None => "oidc: malformed jwt".to_owned(),
     }
 }

@@ -99,7 +99,7 @@ impl Provider {
         let call = outbound::Call { timeout: TIMEOUT, limit: MAX_DOCUMENT };
         let found = outbound::get(&self.client, &self.discovery_url, None, call).await?;
         if found.status != 200 {
-            return Err(found.status_line());
+            return Err(found.said());
         }
         let document = json::decode(&found.body)
             .map_err(|why| format!("oidc: failed to decode provider discovery object: {why}"))?;
