@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
+use audit::Auditor;
 use auth::{Authorizer, SystemMasters};
 use generic_server::{
     admission::{self, AdmissionMetrics, AlwaysAdmit, AlwaysDeny},
@@ -43,7 +44,7 @@ use storage::{
 };
 
 use crate::{
-    VERSION,
+    VERSION, auditing,
     config::{AuthorizationMode, Config},
     identity,
     pki::Pki,
@@ -59,6 +60,8 @@ pub struct Chain {
     pub pipeline: Arc<Pipeline>,
     /// What runs beside the requests.
     pub tasks: Tasks,
+    /// Who did what; its backends are emptied when no request is left.
+    pub auditor: Option<Arc<Auditor>>,
     /// Closed last.
     pub store: Arc<dyn Store>,
 }
@@ -82,6 +85,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     kube_core::capabilities::allow_privileged(config.allow_privileged);
     let metrics = Metrics::new();
     version::build(&config.version).describe(&metrics);
+    let auditor = auditing::auditor(config, &audit::Metrics::new(metrics.registry()))?;
     let flow_control = flow_control(config, &metrics);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
@@ -237,6 +241,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     index.set(&front);
     let pipeline = Pipeline {
         front,
+        auditor: auditor.clone(),
         authentication: identity::authentication(config, pki, core.tokens, &metrics, following)?,
         impersonation: Impersonation::new(config.features.is_on("ConstrainedImpersonation"), metrics.registry()),
         authorizer,
@@ -247,7 +252,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         metrics,
         lifecycle,
     };
-    Ok(Chain { pipeline: Arc::new(pipeline), tasks, store })
+    Ok(Chain { pipeline: Arc::new(pipeline), tasks, auditor, store })
 }
 
 fn request_timeout(config: &Config) -> Duration {

@@ -1,6 +1,7 @@
 //! The parts of the kube-apiserver binary: flags, the configuration made from them, certificates, logging, and the run
 //! from start to shutdown.
 
+mod auditing;
 pub mod chain;
 pub mod config;
 mod flags;

@@ -91,6 +91,9 @@ async fn run(config: Config) -> Result<()> {
     };
     lifecycle.shutdown().await;
     let served = serving.await.context("the listener");
+    if let Some(auditor) = &chain.auditor {
+        auditor.close().await;
+    }
     chain.tasks.stop().await;
     chain.store.close().await;
     match failed {

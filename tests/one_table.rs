@@ -132,6 +132,7 @@ fn request(path: &str) -> Request {
         user: Arc::new(User::anonymous()),
         authorizer: Arc::new(auth::Mode::AlwaysAllow),
         audit_id: "".into(),
+        audit: Default::default(),
         deadline: None,
         body: None,
         extensions: http::Extensions::new(),

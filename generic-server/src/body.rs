@@ -147,7 +147,12 @@ impl Body {
     /// This body, compressed as it is taken. One that another server sends stays as it is.
     #[must_use]
     pub fn gzip(self) -> Self {
-        let source = match self.kind {
+        let Body { kind, _in_use, _kept } = self;
+        Self { _in_use, _kept, ..Self::gzipped(kind) }
+    }
+
+    fn gzipped(kind: Kind) -> Self {
+        let source = match kind {
             Kind::Full(bytes) => Joined::new(Source::Chunks(Box::new(std::iter::once(bytes))), None),
             Kind::Line(bytes) => Joined::new(Source::Chunks(Box::new([bytes, LINE_FEED].into_iter())), None),
             Kind::Pieces(pieces) => pieces,
@@ -166,8 +171,55 @@ impl Body {
     pub(crate) fn holding(self, kept: Box<dyn Any + Send>) -> Self {
         match self.kind {
             Kind::Empty | Kind::Full(_) | Kind::Line(_) | Kind::Kept(..) => self,
-            _ => Self { _kept: Some(kept), ..self },
+            _ => {
+                let kept = match self._kept {
+                    Some(before) => Box::new((before, kept)),
+                    None => kept,
+                };
+                Self { _kept: Some(kept), ..self }
+            }
         }
+    }
+
+    /// Whether all bytes are there already, or are made from what is there.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        match &self.kind {
+            Kind::Empty | Kind::Full(_) | Kind::Line(_) | Kind::Kept(..) => true,
+            Kind::Pieces(joined) => matches!(joined.source, Source::Chunks(_) | Source::Done),
+            Kind::Gzip(_) | Kind::Other(_) => false,
+        }
+    }
+
+    /// The bytes, if all of them are there or are made from what is there.
+    pub(crate) fn in_memory(mut self) -> (Option<Vec<Bytes>>, Self) {
+        let pieces = match &mut self.kind {
+            Kind::Empty => Vec::new(),
+            Kind::Full(bytes) => vec![bytes.clone()],
+            Kind::Line(bytes) => vec![bytes.clone(), LINE_FEED],
+            Kind::Kept(pieces, _) => pieces.iter().map(|piece| piece.text()).collect(),
+            Kind::Pieces(joined) => match std::mem::replace(&mut joined.source, Source::Done) {
+                Source::Chunks(chunks) if joined.held.is_none() => {
+                    let pieces: Vec<Bytes> = chunks.collect();
+                    joined.source = Source::Chunks(Box::new(pieces.clone().into_iter()));
+                    pieces
+                }
+                source => {
+                    joined.source = source;
+                    return (None, self);
+                }
+            },
+            Kind::Gzip(_) | Kind::Other(_) => return (None, self),
+        };
+        (Some(pieces), self)
+    }
+
+    /// This body; when it has been sent whole, what was sent goes to `then` as well. What another server sends, or is
+    /// compressed already, does not.
+    pub(crate) fn copied_to(mut self, then: Box<dyn FnOnce(Vec<Bytes>) + Send>) -> Self {
+        if let Kind::Pieces(joined) = &mut self.kind {
+            joined.copy = Some(Copy { pieces: Vec::new(), then });
+        }
+        self
     }
 
     /// Another body as it is, trailers included (what a proxied server answers).
@@ -313,11 +365,19 @@ struct Joined {
     left: Option<u64>,
     /// Where it is not: a length that it has at least.
     at_least: u64,
+    /// Who wants to have the bytes, too.
+    copy: Option<Copy>,
+}
+
+/// Gathers what is sent.
+struct Copy {
+    pieces: Vec<Bytes>,
+    then: Box<dyn FnOnce(Vec<Bytes>) + Send>,
 }
 
 impl Joined {
     fn new(source: Source, length: Option<u64>) -> Self {
-        Self { source, held: None, left: length, at_least: 0 }
+        Self { source, held: None, left: length, at_least: 0, copy: None }
     }
 
     fn is_done(&self) -> bool {
@@ -327,10 +387,21 @@ impl Joined {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let first = match self.next_piece(cx) {
             Poll::Ready(Some(Ok(piece))) => piece,
-            other => return other,
+            other => {
+                if let (Poll::Ready(None), Some(copy)) = (&other, self.copy.take_if(|_| !other.is_pending())) {
+                    (copy.then)(copy.pieces);
+                }
+                return other;
+            }
         };
         let joined = if first.len() >= SEND_ALONE { first } else { self.join(first, cx) };
         self.left = self.left.map(|left| left.saturating_sub(joined.len() as u64));
+        // Whoever knows the length does not ask for what is behind the end.
+        if self.left == Some(0)
+            && let Some(copy) = self.copy.take()
+        {
+            (copy.then)(copy.pieces);
+        }
         Poll::Ready(Some(Ok(joined)))
     }
 
@@ -367,6 +438,12 @@ impl Joined {
         loop {
             match self.source.poll(cx) {
                 Poll::Ready(Some(Ok(piece))) if piece.is_empty() => {}
+                Poll::Ready(Some(Ok(piece))) => {
+                    if let Some(copy) = &mut self.copy {
+                        copy.pieces.push(piece.clone());
+                    }
+                    return Poll::Ready(Some(Ok(piece)));
+                }
                 other => return other,
             }
         }

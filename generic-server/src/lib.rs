@@ -19,6 +19,7 @@ pub mod pages;
 pub mod pipeline;
 pub mod printer;
 pub mod proxy;
+mod recorded;
 pub mod registry;
 pub mod request;
 pub mod resource;
@@ -29,4 +30,5 @@ pub mod table;
 pub mod tasks;
 mod usage;
 
+pub use audit;
 pub use body::{Body, BodyError, Piece, PieceWriter};

@@ -4,6 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header}
 
 use crate::{
     body::Body,
+    recorded::{OfTunnel, Tunnel},
     request::Request,
     response::{NO_CACHE, Response},
     serve::Peer,
@@ -85,7 +86,8 @@ pub async fn forward(
     let mut response = client.request(outgoing).await.map_err(unreachable)?;
     check_protocol(upgrade, response.status(), response.headers())?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        join(request, &mut response);
+        let tunnel = join(request, &mut response);
+        response.extensions_mut().insert(OfTunnel(tunnel));
         return Ok(response.map(|_| Body::empty()));
     }
     strip(response.headers_mut());
@@ -169,15 +171,19 @@ fn forwarded(headers: &mut HeaderMap, request: &Request) {
 }
 
 /// Connects the two ends of an upgraded connection until one of them closes.
-fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incoming>) {
-    let Some(client) = request.extensions.remove::<hyper::upgrade::OnUpgrade>() else { return };
+fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incoming>) -> Tunnel {
+    let tunnel = Tunnel::default();
+    let Some(client) = request.extensions.remove::<hyper::upgrade::OnUpgrade>() else { return tunnel };
     let backend = hyper::upgrade::on(response);
+    let held = tunnel.clone();
     tokio::spawn(async move {
+        let _held = held;
         let (Ok(client), Ok(backend)) = tokio::join!(client, backend) else { return };
         let (mut client, mut backend) = (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(backend));
         // Either end may just go away: that is how such connections end.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
     });
+    tunnel
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod unread;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
+use audit::Recorder;
 use auth::{Authorizer, User};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use machinery::{
@@ -32,6 +33,8 @@ pub struct Request {
     pub authorizer: Arc<dyn Authorizer>,
     /// The audit id: the client's own, or a new one.
     pub audit_id: Str,
+    /// What is recorded of it.
+    pub audit: Recorder,
     /// When it must be answered; none for watches and streams.
     pub deadline: Option<Instant>,
     /// The body, until somebody reads it.

@@ -1,6 +1,6 @@
 //! Turns values, errors and plain text into responses. The one place where an error becomes HTTP.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
@@ -14,6 +14,7 @@ use machinery::{
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer, negotiate},
+    recorded::{SentStatus, Shown},
     request::Request,
 };
 
@@ -50,7 +51,26 @@ pub fn bytes(code: StatusCode, content_type: &str, body: Body) -> Response {
 
 /// A document in the encoding that was agreed on.
 pub fn document(code: StatusCode, value: &Value, accepted: Accepted) -> Response {
-    bytes(code, content_type(accepted), Body::full(encode(value, accepted)))
+    let mut response = object(code, Body::full(encode(value, accepted)), accepted);
+    if value.str_at(&["kind"]) == Some("Status")
+        && let Some(status) = Status::from_value(value)
+    {
+        response.extensions_mut().insert(SentStatus(Arc::new(status)));
+    }
+    response
+}
+
+/// A document that is encoded already.
+pub fn object(code: StatusCode, body: Body, accepted: Accepted) -> Response {
+    let mut response = bytes(code, content_type(accepted), body);
+    response.extensions_mut().insert(Shown::Body(accepted));
+    response
+}
+
+/// A document that is none of the API's for those who record what is answered.
+pub fn unrecorded(mut response: Response) -> Response {
+    response.extensions_mut().remove::<Shown>();
+    response
 }
 
 /// A value in the encoding that was agreed on.
@@ -106,8 +126,17 @@ pub fn add_warnings(mut response: Response, warnings: &[String]) -> Response {
 /// The encoding in which the client would like to hear of errors, which have no other form: clauses that ask for one are
 /// passed over. Where none is left it is indented JSON.
 pub fn wanted(request: &Request) -> Accepted {
+    or_indented(negotiated(request))
+}
+
+/// The same; `None` where no clause is left.
+pub(crate) fn negotiated(request: &Request) -> Option<Accepted> {
     negotiate(request.header("accept"), request.query.get("pretty"), request.header("user-agent"), &Offer::PLAIN)
-        .unwrap_or(Accepted { pretty: true, ..Accepted::JSON })
+}
+
+/// What was negotiated, or else indented JSON.
+pub(crate) fn or_indented(negotiated: Option<Accepted>) -> Accepted {
+    negotiated.unwrap_or(Accepted { pretty: true, ..Accepted::JSON })
 }
 
 /// The Content-Type of what was agreed on.
@@ -149,7 +178,9 @@ fn not_acceptable(request: &Request, offer: &Offer, routed: bool) -> Status {
 pub fn error(status: &Status, wanted: Accepted) -> Response {
     let wanted = Accepted { form: Form::Whole, ..wanted };
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = document(code, &status.to_value(), wanted);
+    let value = status.to_value();
+    let mut response = bytes(code, content_type(wanted), Body::full(encode(&value, wanted)));
+    response.extensions_mut().insert(SentStatus(Arc::new(status.clone())));
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

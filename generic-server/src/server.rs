@@ -114,12 +114,13 @@ async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
     if let Some(metrics) = request.extensions.get::<Arc<Metrics>>() {
         metrics.deprecated(&entry.row, &request.info.subresource);
     }
-    let wanted = response::wanted(&request);
+    let (wanted, audit) = (response::wanted(&request), request.audit.clone());
     let answer = handlers::serve(request, entry).await;
     // What has no route has none to warn of.
     if answer.as_ref().is_err_and(|status| [Status::path_not_found(), Status::method_not_allowed()].contains(status)) {
         return answer;
     }
+    audit.annotate_at_end("k8s.io/deprecated", "true");
     let mut response = answer.unwrap_or_else(|status| response::error(&status, wanted));
     let later: Vec<_> = response.headers().get_all(WARNING).iter().cloned().collect();
     response.headers_mut().remove(WARNING);

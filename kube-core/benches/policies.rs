@@ -84,6 +84,7 @@ fn policies(c: &mut Criterion) {
                     name: "p",
                     subresource: "",
                     user: &user,
+                    audit: generic_server::audit::OFF,
                     dry_run: false,
                     options: OperationOptions::None,
                     old: None,

@@ -81,6 +81,7 @@ impl Posted {
             namespace: &self.request.info.namespace,
             subresource: &self.request.info.subresource,
             user: &self.request.user,
+            audit: &self.request.audit,
             options: &self.options,
             warnings: &mut self.warnings,
         };

@@ -62,6 +62,7 @@ async fn refusal(constraints: &str, asked: &Asked<'_>) -> Option<String> {
         name: asked.name,
         subresource: "",
         user: &User::anonymous(),
+        audit: generic_server::audit::OFF,
         dry_run: false,
         options: OperationOptions::None,
         old: old.as_ref(),

@@ -50,6 +50,7 @@ async fn write<T>(registry: &Registry, dry_run: bool, run: impl AsyncFnOnce(&mut
         namespace: NAMESPACE,
         subresource: "",
         user: &user,
+        audit: generic_server::audit::OFF,
         options: &options,
         warnings: &mut warnings,
     };

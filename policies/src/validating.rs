@@ -7,9 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use cel::Value as CelValue;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::{
+    admission::{Admission, Attributes},
+    audit,
+};
 use machinery::{
     Str, Value,
+    codec::json,
     meta::status::{Cause, Status},
 };
 
@@ -25,12 +29,16 @@ use crate::{
 
 /// The longest message that an expression can make, in bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
+/// The annotation of a check that does not hold: of the first one.
+const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
+/// The longest audit annotation, in bytes.
+const LONGEST_NOTE: usize = 10 * 1024;
 
 /// What a policy checks.
 pub(crate) struct Validations {
     validations: Vec<Validation>,
     /// Values for the audit log, by key.
-    annotations: Vec<Expression>,
+    annotations: Vec<(Str, Expression)>,
 }
 
 /// One check.
@@ -58,7 +66,8 @@ impl Work for Validations {
         let validations = validations.collect();
         let annotations = list("auditAnnotations").iter().map(|annotation| {
             let text = annotation.str_at(&["valueExpression"]).unwrap_or_default();
-            Expression::new(text, Wanted::Annotation, compiler)
+            let key = annotation.str_at(&["key"]).unwrap_or_default();
+            (key.into(), Expression::new(text, Wanted::Annotation, compiler))
         });
         Validations { validations, annotations: annotations.collect() }
     }
@@ -67,6 +76,8 @@ impl Work for Validations {
 /// What one check has come to, where it does not hold.
 #[derive(Clone, Debug, PartialEq)]
 struct Finding {
+    /// The place of the check among the policy's.
+    index: usize,
     message: String,
     reason: Str,
     /// It could not be evaluated.
@@ -75,6 +86,9 @@ struct Finding {
     is_ignored: bool,
 }
 
+/// Audit annotations by key, and what is wrong with others.
+type Annotated = (Vec<(Str, String)>, Vec<String>);
+
 /// What a policy has found about a write.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Findings {
@@ -82,12 +96,14 @@ struct Findings {
     findings: Vec<Finding>,
     /// Of audit annotations that could not be evaluated: refusals, whatever the actions are.
     annotations: Vec<String>,
+    /// The others, by key.
+    notes: Vec<(Str, String)>,
 }
 
 impl Findings {
     fn failure(message: String, fail: bool) -> Self {
-        let finding = Finding { message, reason: Str::default(), is_error: true, is_ignored: !fail };
-        Findings { findings: vec![finding], annotations: Vec::new() }
+        let finding = Finding { index: 0, message, reason: Str::default(), is_error: true, is_ignored: !fail };
+        Findings { findings: vec![finding], ..Findings::default() }
     }
 }
 
@@ -106,8 +122,10 @@ impl Policy<Validations> {
             // They cannot ask the authoriser, though they may name it.
             let scene = Scene { asker: None, ..scene };
             match self.annotate(&Activation::new(scene, &self.variables)) {
-                Ok(errors) if self.fail => findings.annotations = errors,
-                Ok(_) => {}
+                Ok((notes, errors)) => {
+                    findings.notes = notes;
+                    findings.annotations = if self.fail { errors } else { Vec::new() };
+                }
                 Err(why) => return Findings::failure(why, self.fail),
             }
         }
@@ -136,14 +154,15 @@ impl Policy<Validations> {
                 (Ok(false), None) => {
                     let message = messages[i].clone().unwrap_or_else(|| validation.plain_message());
                     let reason = validation.reason.clone();
-                    findings.push(Finding { message, reason, is_error: false, is_ignored: false });
+                    findings.push(Finding { index: i, message, reason, is_error: false, is_ignored: false });
                     continue;
                 }
             };
             let ignored = !self.fail;
-            findings.push(Finding { message: error, reason: Str::default(), is_error: true, is_ignored: ignored });
+            let reason = Str::default();
+            findings.push(Finding { index: i, message: error, reason, is_error: true, is_ignored: ignored });
         }
-        Findings { findings, annotations: Vec::new() }
+        Findings { findings, ..Findings::default() }
     }
 
     /// What message expressions say, in the order of the validations, and whether that has cost too much.
@@ -164,18 +183,21 @@ impl Policy<Validations> {
         (messages, None)
     }
 
-    /// What is wrong with audit annotations.
-    fn annotate(&self, activation: &Activation<'_>) -> Result<Vec<String>, String> {
+    /// Audit annotations, and what is wrong with others.
+    fn annotate(&self, activation: &Activation<'_>) -> Result<Annotated, String> {
         let mut left = BUDGET;
-        let mut errors = Vec::new();
-        for expression in &self.work.annotations {
+        let (mut notes, mut errors) = (Vec::new(), Vec::new());
+        for (key, expression) in &self.work.annotations {
             match activation.evaluate(expression, &mut left) {
+                Ok(Ok(CelValue::String(text))) if !text.trim().is_empty() => {
+                    notes.push((key.clone(), cut(text.trim()).to_owned()));
+                }
                 Ok(Ok(_)) => {}
                 Ok(Err(why)) => errors.push(why),
                 Err(spent) => return Err(spent.to_string()),
             }
         }
-        Ok(errors)
+        Ok((notes, errors))
     }
 }
 
@@ -192,6 +214,52 @@ impl Validation {
 fn usable(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n')).then(|| text.to_owned())
+}
+
+/// As much of an audit annotation as is recorded.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_NOTE)]
+}
+
+/// What a policy's bindings have to say in the audit log: each value of a key once, in order.
+#[derive(Default)]
+struct Notes(Vec<(String, Vec<String>)>);
+
+impl Notes {
+    fn add(&mut self, policy: &str, key: &str, value: String) {
+        let key = format!("{policy}/{key}");
+        match self.0.iter_mut().find(|(own, _)| *own == key) {
+            None => self.0.push((key, vec![value])),
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+        }
+    }
+
+    fn publish(self, a: &Attributes<'_>) {
+        for (key, values) in self.0 {
+            a.annotate(audit::Level::Metadata, key, values.join(", "));
+        }
+    }
+}
+
+/// A check that does not hold, as the audit log shows it.
+fn failure_note(policy: &str, binding: &Binding, finding: &Finding) -> String {
+    let mut out = Vec::new();
+    for (key, value) in
+        [("[{\"message\":", finding.message.as_str()), (",\"policy\":", policy), (",\"binding\":", &binding.name)]
+    {
+        out.extend_from_slice(key.as_bytes());
+        json::write_string(&mut out, value);
+    }
+    out.extend_from_slice(format!(",\"expressionIndex\":{},\"validationActions\":[", finding.index).as_bytes());
+    for (i, action) in binding.actions.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        json::write_string(&mut out, action);
+    }
+    out.extend_from_slice(b"]}]");
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The plugin.
@@ -236,7 +304,7 @@ impl Admission for Validating {
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(hooks) = self.source.hooks().await? else { return Ok(()) };
         let Some(mut found) = self.engine.begin(a, object).await? else { return Ok(()) };
-        let mut refusal = Refusal::default();
+        let (mut refusal, mut notes) = (Refusal::default(), Notes::default());
         for step in self.engine.plan(&mut found, &hooks).await {
             match step {
                 Step::Misconfigured(policy, binding, why) if policy.fail => {
@@ -244,9 +312,12 @@ impl Admission for Validating {
                     refusal.add(&policy.name, binding, &format!("failed to configure {what}: {why}"), "");
                 }
                 Step::Misconfigured(..) => {}
-                Step::Evaluate(invocation) => self.evaluate(&mut found, &invocation, warnings, &mut refusal).await?,
+                Step::Evaluate(invocation) => {
+                    self.evaluate(&mut found, &invocation, warnings, (&mut refusal, &mut notes)).await?;
+                }
             }
         }
+        notes.publish(a);
         refusal.into_result(a, object)
     }
 }
@@ -257,7 +328,7 @@ impl Validating {
         found: &mut Found<'_>,
         invocation: &Invocation<'_, Validations>,
         warnings: &mut Vec<String>,
-        refusal: &mut Refusal,
+        (refusal, notes): (&mut Refusal, &mut Notes),
     ) -> Result<(), Status> {
         let Invocation { policy, binding, .. } = invocation;
         let documents = match self.engine.documents(found, &invocation.matched).await {
@@ -279,6 +350,14 @@ impl Validating {
         let elapsed = begun.elapsed();
         for finding in &findings.findings {
             self.act((policy, binding), finding, elapsed, warnings, refusal);
+            let is_noted = !finding.is_ignored && binding.actions.iter().any(|action| action == "Audit");
+            if is_noted {
+                let value = failure_note(&policy.name, binding, finding);
+                found.subject.a.annotate(audit::Level::Metadata, FAILURE, value);
+            }
+        }
+        for (key, value) in findings.notes {
+            notes.add(&policy.name, &key, value);
         }
         for error in &findings.annotations {
             refusal.add(&policy.name, Some(binding), error, "");

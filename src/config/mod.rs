@@ -2,6 +2,7 @@
 //! and all of it is said at once.
 
 mod admission;
+mod audit;
 mod authentication;
 mod authorization;
 mod cidr;
@@ -17,6 +18,7 @@ mod storage;
 use std::{collections::BTreeMap, path::PathBuf};
 
 pub use admission::Admission;
+pub use audit::{Audit, AuditLog, AuditWebhook};
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWebhook};
 pub use authorization::{Authorization, AuthorizationMode};
 pub use cidr::Cidr;
@@ -45,6 +47,8 @@ pub struct Config {
     pub authentication: Authentication,
     /// What it may do.
     pub authorization: Authorization,
+    /// What is audited, and where the events go.
+    pub audit: Audit,
     /// Where objects are kept.
     pub storage: Storage,
     /// Which admission plugins run.
@@ -80,13 +84,7 @@ pub struct Config {
 }
 
 /// Files of flags that have no effect yet: they must be there all the same.
-const UNREAD_FILES: [&str; 5] = [
-    "allow-metric-labels-manifest",
-    "audit-policy-file",
-    "audit-webhook-config-file",
-    "peer-ca-file",
-    "tracing-config-file",
-];
+const UNREAD_FILES: [&str; 3] = ["allow-metric-labels-manifest", "peer-ca-file", "tracing-config-file"];
 
 /// Everything that is wrong with the flags, as upstream prints it.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +184,7 @@ impl Config {
             requests,
             authentication,
             authorization,
+            audit: Audit::from_flags(flags, &mut findings),
             storage: Storage::from_flags(flags, &mut findings),
             admission: Admission::from_flags(flags, &features, &mut findings),
             apis: features::apis(flags, &mut findings),

@@ -143,6 +143,7 @@ async fn delete(registry: &Registry, object: Arc<Object>) -> Result<(), Status> 
         namespace: object.namespace().unwrap_or(""),
         subresource: "",
         user: &user,
+        audit: generic_server::audit::OFF,
         options: &options,
         warnings: &mut warnings,
     };

@@ -10,9 +10,10 @@ use std::{
 };
 
 use async_trait::async_trait;
+use audit::Recorder;
 use machinery::{
-    Value,
-    meta::{GroupResource, Meta, status::Status},
+    Str, Value,
+    meta::{GroupResource, Meta, names, status::Status},
     object,
 };
 
@@ -79,6 +80,8 @@ pub struct Attributes<'a> {
     pub subresource: &'a str,
     /// Who writes.
     pub user: &'a User,
+    /// What is recorded of the request.
+    pub audit: &'a Recorder,
     /// Whether nothing will be written.
     pub dry_run: bool,
     /// The options of the request.
@@ -111,6 +114,20 @@ impl Attributes<'_> {
         let names = [self.name, meta.name(), meta.generate_name(), "Unknown"];
         let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         Status::forbidden(&GroupResource::new(self.row.group.clone(), self.row.plural.clone()), name, why)
+    }
+
+    /// Notes for those who read the audit log, at levels from `level` on. Keys are names with a prefix; what is none is
+    /// passed over.
+    pub fn annotate(&self, level: audit::Level, key: impl Into<Str>, value: impl Into<Str>) {
+        if self.audit.level() < level {
+            return;
+        }
+        let key = key.into();
+        if key.matches('/').count() != 1 || !names::qualified_name(&key).is_empty() {
+            tracing::warn!(%key, "no key of an audit annotation");
+            return;
+        }
+        self.audit.annotate(key.to_string(), value);
     }
 
     /// Whether the write is of this resource.

@@ -40,6 +40,11 @@ impl Reinvocation {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether this is the second round.
+    pub fn is_second(&self) -> bool {
+        self.rounds().is_second
+    }
+
     /// Begins the second round, if one is wanted.
     pub(super) fn begin_second(&self) -> bool {
         let mut rounds = self.rounds();

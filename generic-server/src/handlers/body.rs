@@ -98,5 +98,6 @@ pub async fn read_object(
         if row.built_in || kind.2 == row.kind { status } else { Status::bad_request(NO_SCALE) }
     })?;
     report(&Expected { group: kind.0, version: kind.1, kind: kind.2, row }, validation, problems, warnings)?;
+    request.audit.object(&value);
     Ok(value)
 }

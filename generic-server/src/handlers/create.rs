@@ -21,6 +21,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         namespace: &info.namespace,
         subresource: &info.subresource,
         user: &target.request.user,
+        audit: &target.request.audit,
         options: &options,
         warnings,
     };

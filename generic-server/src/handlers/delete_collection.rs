@@ -34,6 +34,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
                 namespace: object.namespace().unwrap_or(""),
                 subresource: "",
                 user: &target_ref.request.user,
+                audit: &target_ref.request.audit,
                 options: write_options_ref,
                 warnings: &mut warnings,
             };

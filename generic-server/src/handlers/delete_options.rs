@@ -29,6 +29,13 @@ pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> 
     let media = Media::of_content_type(request.header("content-type"), &READABLE)
         .ok_or_else(|| Status::unsupported_media_type(&READABLE.map(Media::name)))?;
     let value = decode(&bytes, media).map_err(Status::bad_request)?;
+    request.audit.options(|| {
+        let mut document = value.clone();
+        document.set(&["kind"], KIND);
+        // Upstream records the version that it has decoded the options to.
+        document.set(&["apiVersion"], "meta.k8s.io/__internal");
+        document
+    });
     DeleteOptions::read(request, Some(value), settings.deletes_unreadable)
 }
 

@@ -61,12 +61,14 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
     let bytes = body::read_body(&mut target.request).await?;
     let options = WriteOptions::read(&target.request, write_kind)?;
+    target.request.audit.patch(&bytes);
     let info = &target.request.info;
     let mut write = Write {
         row,
         namespace: &info.namespace,
         subresource: &info.subresource,
         user: &target.request.user,
+        audit: &target.request.audit,
         options: &options,
         warnings,
     };

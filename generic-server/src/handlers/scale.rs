@@ -155,6 +155,7 @@ async fn write(target: &mut Target, paths: &Paths, warnings: &mut Vec<String>) -
         namespace: &info.namespace,
         subresource: &info.subresource,
         user: &target.request.user,
+        audit: &target.request.audit,
         options: &options,
         warnings,
     };
@@ -180,6 +181,7 @@ async fn read_patch(
     warnings: &mut Vec<String>,
 ) -> Result<NewScale, Status> {
     let bytes = body::read_body(&mut target.request).await?;
+    target.request.audit.patch(&bytes);
     if kind != PatchType::Apply {
         return Document::read(kind, &bytes, validation).map(NewScale::Patched);
     }

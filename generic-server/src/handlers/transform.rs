@@ -4,6 +4,7 @@ mod list_body;
 
 use std::sync::Arc;
 
+use audit::Recorder;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use http::StatusCode;
@@ -18,6 +19,7 @@ use storage::cache::{FormId, Object};
 use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
+    recorded::Shown,
     registry::{Registry, VersionForm, Written},
     request::Request,
     resource::{Column, Converter, Printer},
@@ -33,6 +35,8 @@ pub struct View {
     include: Include,
     /// The row's version, if not all objects are stored in it.
     version: Option<VersionForm>,
+    /// Who wants to know what is answered.
+    audit: Recorder,
 }
 
 /// What a table's rows carry of their objects.
@@ -85,7 +89,8 @@ impl View {
             };
         }
         let version = entry.registry.as_ref().and_then(|registry| VersionForm::of(&entry.row, registry));
-        Ok(View { entry: entry.clone(), printer, accepted, include, version })
+        let audit = if request.audit.wants_response() { request.audit.clone() } else { Recorder::default() };
+        Ok(View { entry: entry.clone(), printer, accepted, include, version, audit })
     }
 
     /// The encoding.
@@ -154,12 +159,12 @@ impl View {
     ) -> Result<Response, Status> {
         let bytes = self.fetch(registry, object).await?;
         let form = self.form_id().filter(|_| !matches!(self.accepted.form, Form::MetadataList { .. }));
-        let bytes = match form {
-            _ if self.is_raw() => bytes,
+        let shown = match form {
+            _ if self.is_raw() => bytes.clone(),
             Some(form) => registry.cache().form(object, form, |_| self.encode_one(&bytes, true))?,
             None => return self.one(code, &bytes),
         };
-        Ok(self.respond(code, self.whole(bytes)))
+        Ok(self.recorded(self.respond(code, self.whole(shown)), &bytes))
     }
 
     /// The body of one document. Compact JSON ends with a line feed, which stored text does not have.
@@ -181,7 +186,7 @@ impl View {
             None => bytes.clone(),
         };
         if self.is_raw() {
-            return Ok(self.respond(code, self.whole(bytes)));
+            return Ok(self.recorded(self.respond(code, self.whole(bytes.clone())), &bytes));
         }
         self.one(code, &bytes)
     }
@@ -190,7 +195,15 @@ impl View {
         if let Form::MetadataList { .. } = self.accepted.form {
             return Err(self.not_a_list("PartialObjectMetadataList"));
         }
-        Ok(self.respond(code, self.whole(self.encode_one(bytes, true)?)))
+        Ok(self.recorded(self.respond(code, self.whole(self.encode_one(bytes, true)?)), bytes))
+    }
+
+    /// An answer whose object is recorded as this JSON, whatever it is encoded as.
+    fn recorded(&self, mut response: Response, json: &Bytes) -> Response {
+        if self.audit.wants_response() && matches!(self.accepted.form, Form::Whole | Form::Aggregated) {
+            response.extensions_mut().insert(Shown::json(vec![json.clone()]));
+        }
+        response
     }
 
     /// The JSON of an object in the form asked for. `columns`: whether a table of one names its columns.
@@ -355,7 +368,11 @@ impl View {
 
     /// A response in the agreed encoding.
     pub fn respond(&self, code: StatusCode, body: Body) -> Response {
-        response::bytes(code, self.accepted.media.name(), body)
+        let mut response = response::bytes(code, self.accepted.media.name(), body);
+        if self.audit.wants_response() {
+            response.extensions_mut().insert(Shown::Body(self.accepted));
+        }
+        response
     }
 
     /// Refuses a form that only single objects have.

@@ -198,14 +198,14 @@ impl Place {
 
 fn plain(document: &Document, accepted: Accepted) -> Response {
     if accepted == Accepted::JSON {
-        return response::bytes(StatusCode::OK, Media::Json.name(), Body::full(document.json()));
+        return response::object(StatusCode::OK, Body::full(document.json()), accepted);
     }
     response::document(StatusCode::OK, document.value(), accepted)
 }
 
 fn listing(listing: &Listing, accepted: Accepted) -> Response {
     if accepted.media == Media::Json && !accepted.pretty {
-        return response::bytes(StatusCode::OK, response::content_type(accepted), Body::pieces(listing.json()));
+        return response::object(StatusCode::OK, Body::pieces(listing.json()), accepted);
     }
     response::document(StatusCode::OK, &listing.value(), accepted)
 }

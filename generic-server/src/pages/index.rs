@@ -140,7 +140,8 @@ impl Endpoint for Version {
         }
         let accepted = response::accepted(&request, &Offer::JSON)?;
         // Meant for people, whoever asks.
-        Ok(response::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted }))
+        let document = response::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted });
+        Ok(response::unrecorded(document))
     }
 }
 

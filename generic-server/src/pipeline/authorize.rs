@@ -1,7 +1,11 @@
 //! Step: may they?
 
+use audit::Recorder;
 use http::StatusCode;
-use machinery::meta::{go_text::quote, status::Status};
+use machinery::{
+    Str,
+    meta::{go_text::quote, status::Status},
+};
 
 use super::deadline;
 use crate::request::Request;
@@ -21,6 +25,19 @@ pub(super) async fn decide(authorizer: &dyn Authorizer, request: &Request) -> Re
     match futures_util::FutureExt::now_or_never(asked.as_mut()) {
         Some(decision) => Ok(decision),
         None => tokio::time::timeout_at(deadline.into(), asked).await.map_err(|_| deadline::exceeded()),
+    }
+}
+
+/// Notes the decision for those who read the audit log.
+pub(super) fn record(decision: &Decision, audit: &Recorder) {
+    const DECISION: &str = "authorization.k8s.io/decision";
+    const REASON: &str = "authorization.k8s.io/reason";
+    match (decision.is_allowed(), &decision.error) {
+        (false, Some(_)) => audit.annotate(REASON, "internal error"),
+        (allowed, _) => {
+            audit.annotate(DECISION, Str::new_static(if allowed { "allow" } else { "forbid" }));
+            audit.annotate(REASON, decision.reason.clone());
+        }
     }
 }
 

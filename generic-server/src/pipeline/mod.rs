@@ -1,7 +1,8 @@
 //! The pipeline: what every request passes before a server of the chain sees it, in this order.
 //!
-//! panic → resolve → deadline → CORS → authenticate → impersonate → concurrency → authorize → the chain
+//! panic → resolve → deadline → CORS → authenticate → audit → impersonate → concurrency → authorize → the chain
 
+mod audit;
 pub mod authenticate;
 mod authentication_metrics;
 mod authorize;
@@ -18,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ::audit::{Auditor, Layer, Recorder};
 use http::{HeaderName, HeaderValue, header::CONNECTION};
 use hyper::body::Incoming;
 use machinery::{Str, meta::status::Status};
@@ -44,6 +46,8 @@ use machinery::request::{Query, strict_percent_decode};
 pub struct Pipeline {
     /// The front server.
     pub front: Arc<GenericServer>,
+    /// Who did what.
+    pub auditor: Option<Arc<Auditor>>,
     /// Who asks?
     pub authentication: Authentication,
     /// Who may act as somebody else?
@@ -89,6 +93,7 @@ impl Pipeline {
             info,
             user: anonymous(),
             authorizer: self.authorizer.clone(),
+            audit: audit::recorder(self.auditor.as_ref(), &audit_id, received),
             audit_id,
             deadline: None,
             body: Some(body),
@@ -106,28 +111,36 @@ impl Pipeline {
         received: Instant,
         rest: Option<Arc<Rest>>,
     ) -> http::Response<Body> {
-        let wanted = response::wanted(&request);
+        let wanted = response::negotiated(&request);
         let label = self.metrics.start(&request);
-        let audit_id = request.audit_id.clone();
+        let (audit_id, audit) = (request.audit_id.clone(), request.audit.clone());
         let origin = request.header("origin").map(str::to_owned);
         let compress = self.compress && compress::allowed(&request);
         let extra_space = authenticate::has_extra_space(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
         let seen = Seen::default();
-        let outcome = panic::catch(pin!(self.clone().steps(request, received, &seen))).await;
+        let (outcome, panicked) = match panic::catch(pin!(self.clone().steps(request, received, &seen))).await {
+            Ok(outcome) => (outcome, None),
+            Err(panic) => (Err(panic::status()), Some(panic)),
+        };
         if let Some(rest) = rest {
             rest.drain().await;
         }
+        let made = audit.is_on().then(Instant::now);
         let mut response = match outcome {
             Ok(response) => response,
-            Err(status) => response::error(&status, wanted),
+            Err(status) => response::error(&status, response::or_indented(wanted)),
         };
         if let Some(lasting) = seen.lasting() {
             response.extensions_mut().insert(lasting);
         }
         if extra_space {
             response = response::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
+        }
+        if let Some(made) = made {
+            let patience = self.patience();
+            response = seen.answered((audit, made), wanted.is_some(), panicked, patience).record(response).await;
         }
         if compress {
             response = compress::compress(response);
@@ -154,18 +167,38 @@ impl Pipeline {
         }
     }
 
+    /// How long a request that has no deadline waits for audit backends.
+    fn patience(&self) -> Instant {
+        Instant::now() + self.request_timeout
+    }
+
     /// The steps, in order. Each either passes the request on or ends it.
     async fn steps(self: Arc<Self>, mut request: Request, received: Instant, seen: &Seen) -> Result<Response, Status> {
-        deadline::set(&mut request, self.request_timeout)?;
+        if let Err(status) = deadline::set(&mut request, self.request_timeout) {
+            seen.is_early.get_or_init(|| true);
+            audit::refused_early(&request, received);
+            return Err(status);
+        }
         seen.lasts.get_or_init(|| request.deadline.is_none());
+        seen.deadline.get_or_init(|| request.deadline);
         if let Some(preflight) = self.cors.as_ref().and_then(|cors| cors.preflight(&request)) {
             return Ok(preflight);
         }
+        let audit = request.audit.clone();
+        let authenticating = audit.is_on().then(Instant::now);
         let authenticated = self.authentication.authenticate(&mut request).await;
+        took(&audit, Layer::Authentication, authenticating);
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
         let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
-        authenticated?;
+        if let Err(status) = authenticated {
+            seen.is_early.get_or_init(|| true);
+            audit::refused_early(&request, received);
+            return Err(status);
+        }
+        if let Some(refused) = audit::received(&request, received, self.patience()).await {
+            return Ok(refused);
+        }
         self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
         let since = Instant::now();
         let (found, refused) = self.concurrency.admit(&request, received).await;
@@ -181,6 +214,8 @@ impl Pipeline {
         let decision = authorize::decide(&*self.authorizer, &request).await?;
         self.metrics.access.authorized(&decision, since.elapsed());
         let decision = seen.decision.get_or_init(|| decision);
+        audit.took(Layer::Authorization, since.elapsed());
+        authorize::record(decision, &audit);
         if !decision.is_allowed() {
             return authorize::refuse(decision, &request);
         }
@@ -208,6 +243,10 @@ struct Seen {
     ended: OnceLock<()>,
     /// What the authorizers have said of the request, and why.
     decision: OnceLock<Decision>,
+    /// When it must be answered.
+    deadline: OnceLock<Option<Instant>>,
+    /// The request was refused before anybody was authenticated.
+    is_early: OnceLock<bool>,
 }
 
 impl Seen {
@@ -218,11 +257,31 @@ impl Seen {
     fn lasting(&self) -> Option<Lasting> {
         self.lasts.get().filter(|lasts| **lasts).map(|_| Lasting)
     }
+
+    fn answered(
+        &self,
+        (audit, made): (Recorder, Instant),
+        is_negotiated: bool,
+        panicked: Option<String>,
+        patience: Instant,
+    ) -> audit::Answered {
+        let is = |flag: &OnceLock<bool>| flag.get() == Some(&true);
+        let (lasts, is_early) = (is(&self.lasts), is(&self.is_early));
+        let patience = self.deadline.get().copied().flatten().unwrap_or(patience);
+        audit::Answered { audit, lasts, is_early, is_negotiated, panicked, made, patience }
+    }
+}
+
+/// Notes what a step took, if anybody wants to know.
+fn took(audit: &Recorder, layer: Layer, since: Option<Instant>) {
+    if let Some(since) = since {
+        audit.took(layer, since.elapsed());
+    }
 }
 
 /// The client's audit id, or a new one.
 fn audit_id(headers: &http::HeaderMap) -> Str {
-    let own = headers.get(AUDIT_ID).map(header_text).filter(|id| !id.is_empty() && id.len() <= 64);
+    let own = headers.get(AUDIT_ID).map(header_text).filter(|id| !id.is_empty());
     own.map_or_else(|| Str::from(uuid::Uuid::new_v4().to_string()), Str::from)
 }
 

@@ -18,6 +18,7 @@ mod versions;
 
 use std::sync::{Arc, OnceLock};
 
+use audit::Recorder;
 use bytes::Bytes;
 use machinery::{
     Str, Value,
@@ -80,6 +81,8 @@ pub struct Write<'a> {
     pub subresource: &'a str,
     /// Who.
     pub user: &'a User,
+    /// What is recorded of it.
+    pub audit: &'a Recorder,
     /// The options.
     pub options: &'a WriteOptions,
     /// Warnings for the client, in order.
@@ -99,6 +102,7 @@ impl<'a> Write<'a> {
             name,
             subresource: self.subresource,
             user: self.user,
+            audit: self.audit,
             dry_run: self.options.dry_run,
             options: OperationOptions::Write(self.options),
             old,

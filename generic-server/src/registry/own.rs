@@ -130,6 +130,6 @@ impl Registry {
         warnings: &'a mut Vec<String>,
         (namespace, subresource): (&'a str, &'a str),
     ) -> Write<'a> {
-        Write { row: &self.row, namespace, subresource, user, options, warnings }
+        Write { row: &self.row, namespace, subresource, user, audit: audit::OFF, options, warnings }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// The crates, from the bottom up. Each depends on crates of lower layers alone.
 const LAYERS: [&[&str]; 8] = [
     &["machinery", "flowcontrol"],
-    &["cel", "storage", "x509"],
+    &["audit", "cel", "storage", "x509"],
     &["outbound"],
     &["auth"],
     &["generic-server"],

@@ -96,6 +96,7 @@ async fn admit(registry: &Registry, request: &Request, kind: &str) -> Result<(),
         namespace: &request.info.namespace,
         subresource: &request.info.subresource,
         user: &request.user,
+        audit: &request.audit,
         options: &write_options,
         warnings: &mut Vec::new(),
     };

@@ -104,6 +104,7 @@ mod tests {
             user: Arc::new(User::anonymous()),
             authorizer: Arc::new(Mode::AlwaysAllow),
             audit_id: "".into(),
+            audit: Default::default(),
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),

@@ -27,6 +27,9 @@ pub(crate) struct TokenRequests {
     pub(crate) lookup: Lookup,
 }
 
+/// What the audit log shows of a token that is issued.
+const ISSUED: &str = "authentication.kubernetes.io/issued-credential-id";
+
 /// What a token is bound to, besides its account.
 #[derive(Default)]
 struct Binding {
@@ -50,6 +53,7 @@ impl TokenRequests {
         let accounts = &self.lookup.accounts;
         let (name, namespace) = (posted.request.info.name.clone(), posted.request.info.namespace.clone());
         pointer(part(&mut posted.document, "spec"), "expirationSeconds", DEFAULT_SECONDS);
+        posted.request.audit.object(&posted.document);
         posted.track();
         // Plugins see which audiences were asked for: none, if those of this server will do.
         posted.mutate(accounts, &accounts.row, &name).await?;
@@ -61,7 +65,9 @@ impl TokenRequests {
         posted.validate(accounts, &accounts.row, &name).await?;
         let binding = self.binding(&posted.document, &account).await?;
         let seconds = self.limit(posted);
-        let token = self.token(&posted.document, &account, &binding, now).await?;
+        let id = uuid::Uuid::new_v4().to_string();
+        let token = self.token(&posted.document, &account, (&binding, &id), now).await?;
+        posted.request.audit.annotate(ISSUED, format!("JTI={id}"));
         let expires = now.plus_seconds(seconds).text(TimeForm::Seconds);
         posted.document.set(&["status"], object! { "token" => token, "expirationTimestamp" => expires });
         Ok(posted.document.clone())
@@ -150,7 +156,7 @@ impl TokenRequests {
         &self,
         request: &Value,
         account: &Value,
-        binding: &Binding,
+        (binding, id): (&Binding, &str),
         now: Timestamp,
     ) -> Result<String, Status> {
         let failed = |why: String| Status::unknown_error(format!("failed to generate token: {why}"));
@@ -172,7 +178,7 @@ impl TokenRequests {
             bound: &binding.objects,
             lifetime,
             warn_after,
-            id: &uuid::Uuid::new_v4().to_string(),
+            id,
         };
         self.settings.keys.sign(&token.claims(now)).await.map_err(failed)
     }

@@ -75,6 +75,7 @@ impl Served {
             user: Arc::new(User::anonymous()),
             authorizer: Arc::new(Mode::AlwaysAllow),
             audit_id: "1".into(),
+            audit: Default::default(),
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),

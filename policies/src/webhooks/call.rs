@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use generic_server::audit;
 use machinery::{Str, Value, meta::status::Status};
 use outbound::Call;
 
@@ -57,6 +58,10 @@ impl Webhooks {
         match self.ask(target, found, mutating).await {
             Ok(mut answer) => {
                 let warnings = std::mem::take(&mut answer.warnings);
+                for (key, value) in std::mem::take(&mut answer.annotations) {
+                    let key = format!("{}/{key}", target.hook.name);
+                    found.subject.a.annotate(audit::Level::Metadata, key, value);
+                }
                 let allowed = answer.allowed;
                 let refusal = || Failure::Rejected(Box::new(refusal(&target.hook.name, &answer.result)));
                 let refused = (!allowed).then(refusal);
@@ -80,7 +85,12 @@ impl Webhooks {
         };
         let uid = uuid::Uuid::new_v4().to_string();
         let document = review::question(version, &uid, &found.subject, target);
+        let begun = Instant::now();
         let body = hook.client.post(document, Call { timeout: hook.timeout, limit: LIMIT }).await;
+        match mutating {
+            true => a.audit.took(audit::Layer::MutatingWebhook, begun.elapsed()),
+            false => a.audit.took_at_once(audit::Layer::ValidatingWebhook, begun.elapsed()),
+        }
         let failed = |why: String| Failure::Call(format!("failed to call webhook: {why}"), 503);
         review::answer(version, &uid, mutating, &body.map_err(failed)?).map_err(|unreadable| match unreadable {
             Unreadable::Undecodable(why) => failed(why),

@@ -7,6 +7,7 @@
 mod call;
 mod metrics;
 mod mutating;
+mod notes;
 mod review;
 mod source;
 mod validating;

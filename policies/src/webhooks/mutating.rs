@@ -9,7 +9,7 @@ use machinery::{Value, codec::json, meta::status::Status, patch::json_patch};
 use crate::{
     engine::Found,
     patch::conformed,
-    webhooks::{Target, Webhooks, call::Failure, review::Answer, source::Hook},
+    webhooks::{Target, Webhooks, call::Failure, notes, review::Answer, source::Hook},
 };
 
 /// The plugin's name, by which it remembers what it has done.
@@ -25,8 +25,8 @@ impl Admission for Mutating {
         let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };
         a.rounds.begin(PLUGIN, object);
         let before = found.documents.object.clone();
-        for hook in hooks.iter() {
-            self.invoke(hook, &mut found, warnings).await?;
+        for (index, hook) in hooks.iter().enumerate() {
+            self.invoke(index, hook, &mut found, warnings).await?;
         }
         found.write_back(&before, object);
         a.rounds.end(PLUGIN, object);
@@ -35,7 +35,13 @@ impl Admission for Mutating {
 }
 
 impl Mutating {
-    async fn invoke(&self, hook: &Hook, found: &mut Found<'_>, warnings: &mut Vec<String>) -> Result<(), Status> {
+    async fn invoke(
+        &self,
+        index: usize,
+        hook: &Hook,
+        found: &mut Found<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
         let Some(target) = self.0.target(hook, found).await? else { return Ok(()) };
         let rounds = &found.subject.a.rounds;
         if !rounds.may_call(PLUGIN, &hook.key) {
@@ -44,9 +50,15 @@ impl Mutating {
         let begun = Instant::now();
         let (answer, told) = self.0.call(&target, found, true).await;
         warnings.extend(told);
-        let changed = answer.and_then(|answer| changed(&target, found, &answer));
+        let a = found.subject.a;
+        let place = (usize::from(rounds.is_second()), index);
+        let changed = answer.and_then(|answer| changed(&target, found, &answer, place));
         let ignored = self.0.observe(&target, found, &changed, begun);
         let is_changed = matches!(&changed, Ok(Some(_)));
+        notes::mutated(place, a, hook, is_changed);
+        if ignored {
+            notes::failed_open("mutation", place, a, &hook.name);
+        }
         if is_changed {
             rounds.changed(PLUGIN);
         }
@@ -66,7 +78,12 @@ impl Mutating {
 }
 
 /// What the object becomes, if the answer changes it.
-fn changed(target: &Target<'_>, found: &Found<'_>, answer: &Answer) -> Result<Option<Value>, Failure> {
+fn changed(
+    target: &Target<'_>,
+    found: &Found<'_>,
+    answer: &Answer,
+    place: (usize, usize),
+) -> Result<Option<Value>, Failure> {
     if answer.patch.is_empty() {
         return Ok(None);
     }
@@ -89,5 +106,6 @@ fn changed(target: &Target<'_>, found: &Found<'_>, answer: &Answer) -> Result<Op
     let row = target.matched.entry.as_ref().map_or(found.subject.a.row, |entry| &entry.row);
     // What the type does not know is dropped, as it is from what clients send.
     let patched = conformed(row, &target.matched.kind, patched, &mut Vec::new()).map_err(broken)?;
+    notes::patched(place, found.subject.a, target.hook, &patch);
     Ok((patched != *object).then_some(patched))
 }

@@ -41,6 +41,8 @@ pub(super) struct Answer {
     pub(super) patch: Vec<u8>,
     pub(super) patch_type: Str,
     pub(super) warnings: Vec<String>,
+    /// For the audit log, by key.
+    pub(super) annotations: Vec<(Str, Str)>,
 }
 
 /// The question, as it is sent.
@@ -91,6 +93,7 @@ pub(super) fn answer(version: Version, uid: &str, mutating: bool, body: &[u8]) -
         },
         patch: if mutating { patch } else { Vec::new() },
         warnings: warnings.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        annotations: read_annotations(response),
     })
 }
 
@@ -104,6 +107,12 @@ const MEMBERS: [(&str, MemberType); 7] = [
     ("auditAnnotations", MemberType::Texts("map[string]string")),
     ("warnings", MemberType::Texts("[]string")),
 ];
+
+/// What a response has to say in the audit log.
+fn read_annotations(response: &Value) -> Vec<(Str, Str)> {
+    let members = response.get("auditAnnotations").and_then(Value::as_object).into_iter().flatten();
+    members.filter_map(|(key, value)| Some((key.clone(), value.as_shared_str()?.clone()))).collect()
+}
 
 /// The patch of a response; nothing is an empty one.
 fn read_patch(response: &Value) -> Result<Vec<u8>, String> {

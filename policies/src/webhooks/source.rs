@@ -27,6 +27,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// One webhook.
 pub(super) struct Hook {
     pub(super) name: Str,
+    /// The configuration's name.
+    pub(super) configuration: Str,
     /// The configuration's name, the webhook's, and its place among those of its name.
     pub(super) key: String,
     pub(super) matches: Matches,
@@ -44,12 +46,13 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    fn of(webhook: &Value, key: String, services: &Arc<Services>) -> Self {
+    fn of(webhook: &Value, configuration: &str, key: String, services: &Arc<Services>) -> Self {
         let text = |name: &str| webhook.str_at(&[name]);
         let versions = webhook.get("admissionReviewVersions").and_then(Value::as_array).unwrap_or_default();
         let seconds = webhook.get("timeoutSeconds").and_then(Value::as_i64).and_then(|s| u64::try_from(s).ok());
         Hook {
             name: text("name").unwrap_or_default().into(),
+            configuration: configuration.into(),
             key,
             matches: Matches::of_webhook(webhook),
             conditions: Conditions::of(webhook, false),
@@ -73,7 +76,7 @@ impl Hook {
             let key = format!("{name}/{own}/{}", *place - 1);
             // Without rules it is about nothing.
             let has_rules = webhook.get("rules").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-            has_rules.then(|| Arc::new(Hook::of(webhook, key, services)))
+            has_rules.then(|| Arc::new(Hook::of(webhook, name, key, services)))
         });
         hooks.collect()
     }

@@ -9,7 +9,7 @@ use machinery::{Value, meta::status::Status};
 
 use crate::{
     engine::Found,
-    webhooks::{Target, Webhooks},
+    webhooks::{Target, Webhooks, notes},
 };
 
 /// The plugin.
@@ -25,7 +25,8 @@ impl Admission for Validating {
             targets.extend(self.0.target(hook, &mut found).await?);
         }
         let mut refusal = None;
-        for (result, told) in join_all(targets.iter().map(|target| self.invoke(target, &found))).await {
+        let calls = targets.iter().enumerate().map(|(index, target)| self.invoke(index, target, &found));
+        for (result, told) in join_all(calls).await {
             warnings.extend(told);
             refusal = refusal.or(result.err());
         }
@@ -34,10 +35,13 @@ impl Admission for Validating {
 }
 
 impl Validating {
-    async fn invoke(&self, target: &Target<'_>, found: &Found<'_>) -> (Result<(), Status>, Vec<String>) {
+    async fn invoke(&self, index: usize, target: &Target<'_>, found: &Found<'_>) -> (Result<(), Status>, Vec<String>) {
         let begun = Instant::now();
         let (answer, told) = self.0.call(target, found, false).await;
         let ignored = self.0.observe(target, found, &answer, begun);
+        if ignored {
+            notes::failed_open("validating", (0, index), found.subject.a, &target.hook.name);
+        }
         let result = match answer {
             Ok(_) => Ok(()),
             Err(_) if ignored => Ok(()),

@@ -23,6 +23,7 @@ use crate::{
     body::{Body, BodyError},
     negotiate::{Form, Media},
     offload,
+    recorded::{Shown, managed_fields},
     registry::{Registry, VersionForm},
     response::{self, Response, encode},
 };
@@ -54,7 +55,12 @@ impl View {
     ) -> Result<Response, Status> {
         self.check_list()?;
         if self.is_raw() && self.is_stored() {
-            return Ok(self.raw_list(registry, objects, meta));
+            let recorded = self.pieces_to_record(registry, &objects, meta);
+            let mut response = self.raw_list(registry, objects, meta);
+            if let Some(shown) = recorded {
+                response.extensions_mut().insert(shown);
+            }
+            return Ok(response);
         }
         if let (Form::Table { .. }, Some(rank)) = (self.accepted.form, self.printer.rank()) {
             objects.sort_by_cached_key(|object| rank(object.bytes()));
@@ -63,6 +69,7 @@ impl View {
         if objects.is_empty() {
             return Ok(self.respond(StatusCode::OK, Body::full(layout.empty(&self))));
         }
+        let recorded = self.pieces_to_record(registry, &objects, meta);
         let keep = objects.iter().map(|object| object.bytes().len()).sum::<usize>() <= KEPT;
         let source = Source::of(&self, registry, objects).await?;
         let writer = Writer { now: time::Timestamp::now().seconds(), registry: registry.clone(), view: self, keep };
@@ -83,7 +90,41 @@ impl View {
             let rest = pieces.into_stream();
             Body::large(stream::iter(made.into_iter().map(Ok)).chain(rest), length, size)
         };
-        Ok(response::bytes(StatusCode::OK, media.name(), body))
+        let mut response = response::bytes(StatusCode::OK, media.name(), body);
+        if let Some(shown) = recorded {
+            response.extensions_mut().insert(shown);
+        }
+        Ok(response)
+    }
+
+    /// What is recorded of a list, if that is wanted: the shared bytes of its objects, or what is sent.
+    fn pieces_to_record(&self, registry: &Registry, objects: &[Arc<Object>], meta: &ListMeta) -> Option<Shown> {
+        if !self.audit.wants_response() {
+            return None;
+        }
+        if !self.is_stored() || !matches!(self.accepted.form, Form::Whole | Form::Aggregated) {
+            return Some(Shown::Body(self.accepted));
+        }
+        let (mut head, mut tail) = Layout::of(self, meta).json(false);
+        head.push(b'[');
+        tail.insert(0, b']');
+        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
+        let lean = self.audit.omits_managed_fields();
+        let mut pieces = vec![Bytes::from(head)];
+        for (i, object) in objects.iter().enumerate() {
+            pieces.push(Bytes::from_static(if i == 0 { first } else { more }));
+            let whole = object.bytes();
+            match lean.then(|| managed_fields::cut(whole)).flatten() {
+                Some((mut before, behind)) => {
+                    before.advance(skip);
+                    pieces.extend([before, behind]);
+                }
+                None => pieces.push(whole.slice(skip..)),
+            }
+        }
+        pieces.push(tail.into());
+        Some(Shown::Json { pieces, is_lean: lean })
     }
 
     /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.

@@ -123,6 +123,7 @@ impl Server {
             user: Arc::new(User::anonymous()),
             authorizer: Arc::new(Mode::AlwaysAllow),
             audit_id: "".into(),
+            audit: Default::default(),
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),

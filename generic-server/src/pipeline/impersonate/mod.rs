@@ -13,6 +13,7 @@ mod recent;
 
 use std::{sync::Arc, time::Instant};
 
+use audit::Layer;
 use machinery::{meta::status::Status, request::RequestInfo};
 
 use self::{
@@ -46,8 +47,11 @@ impl Impersonation {
         let started = Instant::now();
         let outcome = self.find(authorizer, &request.user, &request.info, &wanted).await;
         let mode = outcome.as_ref().ok().map(|(mode, _)| *mode);
-        self.metrics.attempted(mode, started.elapsed());
-        let (_, user) = outcome?;
+        let took = started.elapsed();
+        self.metrics.attempted(mode, took);
+        request.audit.took(Layer::Impersonation, took);
+        let (mode, user) = outcome?;
+        request.audit.impersonated(|| super::audit::shown(&user), mode.constraint());
         tracing::debug!(requestor = %request.user.name, user = %user.name, "impersonates");
         request.user = Arc::new(user);
         Ok(())

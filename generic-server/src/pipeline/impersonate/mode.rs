@@ -49,6 +49,17 @@ impl Mode {
         }
     }
 
+    /// The verb that allows it, as events show it; empty for the one that allows everything.
+    pub(super) fn constraint(self) -> &'static str {
+        match self {
+            Mode::AssociatedNode => "impersonate:associated-node",
+            Mode::ArbitraryNode => "impersonate:arbitrary-node",
+            Mode::ServiceAccount => "impersonate:serviceaccount",
+            Mode::UserInfo => "impersonate:user-info",
+            Mode::Legacy => "",
+        }
+    }
+
     /// Whether somebody can be impersonated in this mode.
     pub(super) fn fits(self, wanted: &User, requestor: &User) -> bool {
         let name_alone = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();

@@ -15,12 +15,17 @@ use std::{
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
+    audit,
     registry::Registry,
 };
 use machinery::{
     Str, Value,
     codec::{json, scan},
-    meta::{GroupKind, Meta, status::Status},
+    meta::{
+        GroupKind, Meta,
+        field_error::{self, FieldError},
+        status::Status,
+    },
 };
 use storage::cache::Object;
 
@@ -48,7 +53,7 @@ const TEMPLATES: [(&str, &str, &[&str]); 8] = [
     ("batch", "jobs", &["spec", "template"]),
 ];
 
-/// The plugin. What would be noted for auditors is not: there is no audit log yet.
+/// The plugin.
 pub(super) struct PodSecurity {
     namespaces: Parsed<Labels>,
     pods: Arc<Registry>,
@@ -87,18 +92,28 @@ impl PodSecurity {
             return Ok(());
         }
         let Some(labels) = self.namespaces.get("", a.namespace).await? else {
-            return Err(Status::internal_error(format!("failed to lookup namespace {:?}", a.namespace)));
+            let status = Status::internal_error(format!("failed to lookup namespace {:?}", a.namespace));
+            note(a, "error", format!("{}: namespaces {:?} not found", status.message, a.namespace));
+            return Err(status);
         };
-        let (policy, _) = labels.policy(&self.settings.defaults);
-        let demands_nothing = [policy.enforce, policy.warn].iter().all(|d| d.level == Level::Privileged);
-        if demands_nothing || a.old.is_some_and(|old| !update::matters(pod, old)) {
+        let (policy, errors) = labels.policy(&self.settings.defaults);
+        let demands_nothing = [policy.enforce, policy.audit, policy.warn].iter().all(|d| d.level == Level::Privileged);
+        if demands_nothing && errors.is_empty() {
+            note(a, ENFORCED, "privileged:latest");
+            return Ok(());
+        }
+        if a.old.is_some_and(|old| !update::matters(pod, old)) {
             return Ok(());
         }
         let pod_seen = Pod::of(pod);
         if self.settings.spares_class(pod_seen.spec) {
+            note(a, EXEMPT, "runtimeClass");
             return Ok(());
         }
+        note_errors(a, &errors);
+        note(a, ENFORCED, policy.enforce.to_string());
         let found = findings(policy.enforce, &pod_seen);
+        note_violations(a, policy.audit, &pod_seen);
         if !found.is_empty() {
             let demand = policy.enforce.to_string();
             return Err(a.forbidden(pod, format!("violates PodSecurity {demand:?}: {}", told(&found))));
@@ -118,18 +133,38 @@ impl PodSecurity {
         if self.spares(a) {
             return Ok(());
         }
-        let Some(labels) = self.namespaces.get("", a.namespace).await? else { return Ok(()) };
-        let (policy, _) = labels.policy(&self.settings.defaults);
-        let pod = Pod::of(template);
-        if !self.settings.spares_class(pod.spec) {
-            warn(policy.warn, &pod, warnings);
+        let Some(labels) = self.namespaces.get("", a.namespace).await? else {
+            let why = format!("namespaces {:?} not found", a.namespace);
+            note(a, "error", format!("failed to lookup namespace {:?}: {why}", a.namespace));
+            return Ok(());
+        };
+        let (policy, errors) = labels.policy(&self.settings.defaults);
+        let demands_nothing = [policy.audit, policy.warn].iter().all(|d| d.level == Level::Privileged);
+        if demands_nothing && errors.is_empty() {
+            return Ok(());
         }
+        let pod = Pod::of(template);
+        if self.settings.spares_class(pod.spec) {
+            note(a, EXEMPT, "runtimeClass");
+            return Ok(());
+        }
+        note_errors(a, &errors);
+        note_violations(a, policy.audit, &pod);
+        warn(policy.warn, &pod, warnings);
         Ok(())
     }
 
     /// Whether the namespace or the user is left alone.
     fn spares(&self, a: &Attributes<'_>) -> bool {
-        self.settings.spares_namespace(a.namespace) || self.settings.spares_user(&a.user.name)
+        let why = if self.settings.spares_namespace(a.namespace) {
+            "namespace"
+        } else if self.settings.spares_user(&a.user.name) {
+            "user"
+        } else {
+            return false;
+        };
+        note(a, EXEMPT, why);
+        true
     }
 
     async fn check_namespace(
@@ -222,12 +257,37 @@ impl PodSecurity {
     }
 }
 
-fn warn(demand: Demand, pod: &Pod<'_>, warnings: &mut Vec<String>) {
-    let found = findings(demand, pod);
-    if !found.is_empty() {
-        let demand = demand.to_string();
-        warnings.push(format!("would violate PodSecurity {demand:?}: {}", told(&found)));
+/// What those who read the audit log are told: by which policy a pod was judged, why it was not, and what is wrong with it.
+const ENFORCED: &str = "enforce-policy";
+const EXEMPT: &str = "exempt";
+const VIOLATIONS: &str = "audit-violations";
+
+fn note(a: &Attributes<'_>, key: &str, value: impl Into<Str>) {
+    if a.audit.is_on() {
+        a.annotate(audit::Level::Metadata, format!("pod-security.kubernetes.io/{key}"), value);
     }
+}
+
+fn note_errors(a: &Attributes<'_>, errors: &[FieldError]) {
+    if let Some(errors) = field_error::aggregate(errors) {
+        note(a, "error", format!("Failed to parse policy: {errors}"));
+    }
+}
+
+fn note_violations(a: &Attributes<'_>, demand: Demand, pod: &Pod<'_>) {
+    if let Some(text) = a.audit.is_on().then(|| violations(demand, pod)).flatten() {
+        note(a, VIOLATIONS, text);
+    }
+}
+
+fn warn(demand: Demand, pod: &Pod<'_>, warnings: &mut Vec<String>) {
+    warnings.extend(violations(demand, pod));
+}
+
+fn violations(demand: Demand, pod: &Pod<'_>) -> Option<String> {
+    let found = findings(demand, pod);
+    let demand = demand.to_string();
+    (!found.is_empty()).then(|| format!("would violate PodSecurity {demand:?}: {}", told(&found)))
 }
 
 /// What the author of a namespace hears whose labels count for nothing.

@@ -21,9 +21,7 @@ pub(crate) fn pod(pod: &mut Value) {
         }
     }
     pod_spec(spec);
-    let status = part(pod, "status");
-    text(status, "phase", "Pending");
-    addresses(status, "podIP", "podIPs");
+    addresses(part(pod, "status"), "podIP", "podIPs");
 }
 
 /// A template's pod, in every kind that has one.
