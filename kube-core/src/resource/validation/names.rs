@@ -56,7 +56,7 @@ pub(super) fn qualified(place: &Field<'_>, name: &str, errors: &mut Errors) {
                 identifier(place, id, errors);
             }
         }
-        _ => place.invalid_as(name, "must not contain more than one slash", errors),
+        _ => {} // upstream looks at names of one slash at most, and takes all others
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
         );
         check(fully_qualified, "/model", &["Invalid value: \"\": the domain must not be empty"]);
         check(fully_qualified, "gpu.test/", &["Invalid value: \"\": the name must not be empty"]);
-        check(fully_qualified, "a/b/c", &["Invalid value: \"a/b/c\": must not contain more than one slash"]);
+        check(fully_qualified, "a/b/c", &[]);
         check(fully_qualified, &format!("a/{}", "x".repeat(33)), &["Too long: may not be more than 32 bytes"]);
     }
 
