@@ -214,7 +214,7 @@ async fn a_client_certificate_of_a_stranger_reaches_authentication() {
 
 #[tokio::test]
 async fn certificates_of_version_1_are_shown_by_both_sides() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/x509/testdata");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("x509/src/testdata");
     let authority = Authority::new("ca");
     let read = |name: &str| std::fs::read(data.join(name)).expect("a file");
     let server = start(authority.options(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
