@@ -1,6 +1,7 @@
 //! One test binary: real processes, real HTTPS, real clients.
 
 mod aggregation;
+mod audit;
 mod bad_input;
 mod connections;
 mod conversion;

@@ -1,0 +1,136 @@
+//! The audit log of a real server. In blocking mode, the default, an event is written before its request is answered.
+
+use integration_tests::{Server, Watch, raw};
+use serde_json::{Value, json};
+
+const POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, users: [\"system:apiserver\"]}
+- level: Metadata
+  resources: [{group: \"\", resources: [secrets]}]
+- {level: RequestResponse, omitManagedFields: true}
+";
+
+/// A server that audits; `more` is on its command line, too.
+fn audited(more: &[&str]) -> Server {
+    let mut server = Server::prepare();
+    let (policy, log) = (server.dir().join("policy.yaml"), server.dir().join("audit.log"));
+    std::fs::write(&policy, POLICY).expect("written");
+    let own = [format!("--audit-policy-file={}", policy.display()), format!("--audit-log-path={}", log.display())];
+    server.set_arguments(&own.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>());
+    server.run();
+    server
+}
+
+/// The events about this path.
+fn events(server: &Server, path: &str) -> Vec<Value> {
+    let log = std::fs::read_to_string(server.dir().join("audit.log")).expect("a log");
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is a whole event"));
+    events.filter(|event| event["requestURI"] == path).collect()
+}
+
+/// The only event about this path.
+fn event(server: &Server, path: &str) -> Value {
+    let [event]: [Value; 1] = events(server, path).try_into().expect("one event");
+    event
+}
+
+#[test]
+fn who_did_what_and_what_came_of_it_is_recorded_as_the_policy_says() {
+    let server = audited(&[]);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({"metadata": {"name": "a"}, "data": {"k": "<line>\n"}});
+    assert_eq!(server.request("POST", maps, Some(&map)).status, 201);
+    let made = event(&server, maps);
+    assert_eq!((&made["stage"], &made["verb"]), (&json!("ResponseComplete"), &json!("create")));
+    assert_eq!(made["user"]["username"], "admin");
+    assert_eq!(made["objectRef"]["name"], "a");
+    assert_eq!(made["responseStatus"], json!({"metadata": {}, "code": 201}));
+    let sent = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "<line>\n"}});
+    assert_eq!(made["requestObject"], sent);
+    assert_eq!(made["responseObject"]["metadata"]["managedFields"], Value::Null, "they are left out");
+    assert_eq!(made["annotations"]["authorization.k8s.io/decision"], "allow");
+
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hidden"}});
+    assert_eq!(server.request("POST", secrets, Some(&secret)).status, 201);
+    assert!(!event(&server, secrets).to_string().contains("password"), "nothing of a secret is in the log");
+
+    // What a client sends over several lines is one line in the log.
+    let path = format!("{maps}/a?fieldManager=m");
+    let patch = b"{\"data\":\n{\"l\":\n\"1\"}}\n".to_vec();
+    let request = [
+        format!(
+            "PATCH {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admintoken\r\nContent-Length: {}\r\n\
+             Content-Type: application/merge-patch+json\r\nConnection: close\r\n\r\n",
+            patch.len()
+        )
+        .into_bytes(),
+        patch,
+    ];
+    assert_eq!(raw(server.port(), &request.concat()).expect("an answer").status, 200);
+    assert_eq!(event(&server, &path)["requestObject"], json!({"data": {"l": "1"}}));
+}
+
+#[test]
+fn what_is_refused_and_what_lasts_is_recorded_too() {
+    let server = audited(&[]);
+    let get = |path: &str, token: &str| {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nAudit-ID: own\r\nConnection: close\r\n\r\n"
+        );
+        raw(server.port(), request.as_bytes()).expect("an answer")
+    };
+    let stranger = get("/api/v1/pods?stranger", "wrong");
+    assert_eq!(stranger.status, 401);
+    assert!(stranger.headers.contains(&("audit-id".into(), "own".into())));
+    let refused = event(&server, "/api/v1/pods?stranger");
+    assert_eq!((&refused["stage"], &refused["user"]), (&json!("ResponseStarted"), &json!({})));
+    assert_eq!((&refused["responseStatus"]["code"], &refused["auditID"]), (&json!(401), &json!("own")));
+
+    assert_eq!(get("/nothing/here", "admintoken").status, 404);
+    assert_eq!(event(&server, "/nothing/here")["responseStatus"], json!({"metadata": {}, "code": 404}));
+    assert_eq!(get("/api/v1/pods?timeout=odd", "admintoken").status, 400);
+    assert_eq!(event(&server, "/api/v1/pods?timeout=odd")["stage"], "ResponseStarted");
+
+    let path = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=3600";
+    let watch = Watch::open(server.port(), path).expect("a watch");
+    let begun = event(&server, path);
+    assert_eq!((&begun["stage"], &begun["verb"]), (&json!("ResponseStarted"), &json!("watch")));
+    drop(watch);
+}
+
+#[test]
+fn a_strict_log_that_cannot_be_written_refuses_requests_and_says_so() {
+    let mut server = audited(&["--audit-log-mode=blocking-strict"]);
+    let (log, policy) = (server.dir().join("audit.log"), server.dir().join("policy.yaml"));
+    std::fs::write(&policy, POLICY.replace("omitStages: [RequestReceived]", "")).expect("written");
+    server.kill();
+    server.run();
+    assert_eq!(server.request("GET", "/version", None).status, 200);
+    server.kill();
+    std::fs::remove_file(&log).expect("removed");
+    std::os::unix::fs::symlink("/dev/full", &log).expect("linked");
+    server.run();
+    let reply = server.request("GET", "/version", None);
+    let expect = "Internal Server Error: \"/version\": failed to store audit event\n";
+    assert_eq!((reply.status, reply.text().as_str()), (500, expect));
+}
+
+#[test]
+fn a_policy_that_is_wrong_stops_the_start() {
+    let mut server = Server::prepare();
+    let policy = server.dir().join("policy.yaml");
+    std::fs::write(&policy, POLICY.replace("Metadata", "Everything")).expect("written");
+    server.set_arguments(&[&format!("--audit-policy-file={}", policy.display()), "--audit-log-path=-"]);
+    let said = server.run_in_vain();
+    let expect = format!(
+        "loading audit policy file: rules[1].level: Unsupported value: \"Everything\": supported values: \"None\", \
+         \"Metadata\", \"Request\", \"RequestResponse\": from file {}",
+        policy.display()
+    );
+    assert!(said.contains(&expect), "{said}");
+}
