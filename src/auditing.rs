@@ -9,7 +9,7 @@ use audit::{
     backend::{Backend, Deliver, Log, Output, Webhook},
 };
 use bytes::Bytes;
-use outbound::{Call, Remote};
+use outbound::{Call, KubeconfigWebhook};
 
 use crate::config::Config;
 
@@ -18,13 +18,13 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER: usize = 1 << 20;
 
 /// The server that events are posted to. What it answers is of no interest, as long as it is a success.
-struct Events(Remote);
+struct Events(KubeconfigWebhook);
 
 #[async_trait]
 impl Deliver for Events {
     async fn deliver(&self, list: Bytes) -> Result<(), String> {
         let call = Call { timeout: TIMEOUT, limit: ANSWER };
-        self.0.post(list, call).await.map(drop).map_err(|error| error.to_string())
+        self.0.call(list, call).await.map(drop).map_err(|error| error.to_string())
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn auditor(config: &Config, metrics: &Metrics) -> Result<Option<Arc<A
     }
     let Some(policy) = policy else { return Ok(None) };
     if let Some(webhook) = &audit.webhook {
-        let remote = Remote::of_file(&webhook.file, TIMEOUT);
+        let remote = KubeconfigWebhook::load(&webhook.file);
         let remote = remote.map_err(|why| anyhow::anyhow!("initializing audit webhook: {why}"))?;
         let output = Webhook::new(Arc::new(Events(remote)), webhook.backoff, metrics);
         backends.push(Backend::new(Output::Webhook(output), webhook.mode.clone(), webhook.limits, metrics));

@@ -9,7 +9,6 @@ use std::{
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use audit::Auditor;
-use auth::{Authorizer, SystemMasters};
 use generic_server::{
     admission::{self, AdmissionMetrics, AlwaysAdmit, AlwaysDeny},
     flow_control::{Dumps, FlowControl},
@@ -43,13 +42,7 @@ use storage::{
     etcd,
 };
 
-use crate::{
-    VERSION, auditing,
-    config::{AuthorizationMode, Config},
-    identity,
-    pki::Pki,
-    version,
-};
+use crate::{VERSION, auditing, authorization, config::Config, identity, pki::Pki, version};
 
 /// How often the encryption file is looked at, when it is followed (upstream: the same).
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
@@ -81,24 +74,26 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
 
     let rbac = Arc::new(Rbac::default());
     let nodes = Arc::new(NodeAuthorizer::default());
-    let authorizer = authorizer(config, &rbac, &nodes);
     kube_core::capabilities::allow_privileged(config.allow_privileged);
     let metrics = Metrics::new();
     version::build(&config.version).describe(&metrics);
     let auditor = auditing::auditor(config, &audit::Metrics::new(metrics.registry()))?;
+    let host = Str::from(crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()));
+    let server = kube_core::server_name(&host);
+    let following = lifecycle.stopped_listening();
+    let registry = metrics.registry();
+    let authorizer = authorization::authorizer(config, &rbac, &nodes, registry, &server, following)?;
     let flow_control = flow_control(config, &metrics);
     let services = Arc::new(outbound::Services::default());
     let extensions = apiextensions::build(&backing, &services);
     let network = service_network(config, address.port());
-    let host = Str::from(crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()));
-    let following = lifecycle.stopped_listening();
     let core = kube_core::build(kube_core::Options {
         backing: &backing,
         authorizer: &authorizer,
         rbac: &rbac,
         delegate: extensions.server,
         network: &network,
-        tokens: identity::bearer_tokens(config, &metrics, &kube_core::server_name(&host), following)?,
+        tokens: identity::bearer_tokens(config, &metrics, &server, following)?,
         service_accounts: identity::service_accounts(config, pki, &metrics).await?,
         trust: identity::trust(pki)?,
         kubelets: kubelets(config, pki)?,
@@ -154,9 +149,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     };
     let plugin = |name: &&'static str| Ok((*name, plugin(name)?));
     let mut plugins: Vec<_> = config.admission.plugins.iter().map(plugin).collect::<Result<_>>()?;
-    if config.authorization.modes.contains(&AuthorizationMode::Rbac) {
-        plugins.push(("NoEscalation", no_escalation(rbac, authorizer.clone())));
-    }
+    plugins.push(("NoEscalation", no_escalation(rbac, authorizer.clone())));
     admission.set(plugins, Some(&AdmissionMetrics::new(metrics.registry())));
 
     let openapi = OpenApi::new(
@@ -504,19 +497,6 @@ fn proxy_client(pki: &Pki) -> Result<outbound::Identity> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.proxy_client;
     Ok(outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? })
-}
-
-/// system:masters first, then the modes in order.
-fn authorizer(config: &Config, rbac: &Arc<Rbac>, nodes: &Arc<NodeAuthorizer>) -> Arc<dyn Authorizer> {
-    let modes = config.authorization.modes.iter().map(|mode| -> Arc<dyn Authorizer> {
-        match mode {
-            AuthorizationMode::Rbac => rbac.clone(),
-            AuthorizationMode::Node => nodes.clone(),
-            AuthorizationMode::AlwaysAllow => Arc::new(auth::Mode::AlwaysAllow),
-            AuthorizationMode::AlwaysDeny => Arc::new(auth::Mode::AlwaysDeny),
-        }
-    });
-    Arc::new(SystemMasters(modes.collect()))
 }
 
 fn cors(config: &Config) -> Result<Option<Cors>> {

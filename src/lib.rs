@@ -2,6 +2,7 @@
 //! from start to shutdown.
 
 mod auditing;
+mod authorization;
 pub mod chain;
 pub mod config;
 mod flags;

@@ -106,24 +106,11 @@ fn no_variables() -> Arc<Decl> {
 
 fn other_type(wanted: &[Type], is: &Type) -> String {
     match wanted {
-        [one] => format!("must evaluate to {} but got {}", name(one), name(is)),
+        [one] => format!("must evaluate to {} but got {}", one.full_name(), is.full_name()),
         several => {
-            let names: Vec<String> = several.iter().map(name).collect();
-            format!("must evaluate to one of [{}] but got {}", names.join(" "), name(is))
+            let names: Vec<String> = several.iter().map(Type::full_name).collect();
+            format!("must evaluate to one of [{}] but got {}", names.join(" "), is.full_name())
         }
-    }
-}
-
-/// A type's full name, where issues use short ones.
-fn name(of: &Type) -> String {
-    match of {
-        Type::Null => "null_type".into(),
-        Type::Duration => "google.protobuf.Duration".into(),
-        Type::Timestamp => "google.protobuf.Timestamp".into(),
-        Type::List(item) => format!("list({})", name(item)),
-        Type::Map(entry) => format!("map({}, {})", name(&entry.0), name(&entry.1)),
-        Type::Type(of) => format!("type({})", name(of)),
-        other => other.to_string(),
     }
 }
 

@@ -43,7 +43,7 @@ static PLUGINS: [Plugin; 41] = [
     row("NodeRestriction", false, Built),
     row("TaintNodesByCondition", true, Built),
     row("AlwaysPullImages", false, Built),
-    row("ImagePolicyWebhook", false, NotBuilt),
+    row("ImagePolicyWebhook", false, Built),
     row("PodSecurity", true, Built),
     row("PodNodeSelector", false, Built),
     row("Priority", true, Built),
@@ -77,13 +77,8 @@ static PLUGINS: [Plugin; 41] = [
 ];
 
 /// Plugins that upstream's server configures with a file, and this one does not yet.
-const UNREAD_CONFIGURATIONS: [&str; 5] = [
-    "ImagePolicyWebhook",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
+const UNREAD_CONFIGURATIONS: [&str; 4] =
+    ["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"];
 
 /// Which admission plugins run, and how.
 #[derive(Clone, Debug)]
@@ -147,6 +142,9 @@ impl Admission {
             findings.error(
                 "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",
             );
+        }
+        if plugins.contains(&"ImagePolicyWebhook") && settings.image_policy.is_none() {
+            findings.error("couldn't init admission plugin \"ImagePolicyWebhook\": no config specified");
         }
         Self { plugins, settings }
     }

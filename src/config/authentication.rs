@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use auth::authn::webhook;
+use auth::{authn::webhook, authz::config::AuthorizerType};
 use generic_server::pipeline::Anonymous;
 use machinery::meta::go_url::GoUrl;
 use outbound::Kubeconfig;
 
-use super::{Authorization, AuthorizationMode, Findings, IdentityProviders};
+use super::{Authorization, Findings, IdentityProviders};
 use crate::flags::Parsed;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -87,7 +87,7 @@ pub struct ServiceAccounts {
 impl Authentication {
     pub(super) fn from_flags(flags: &Parsed, authorization: &Authorization, findings: &mut Findings) -> Self {
         let mut anonymous = flags.bool("anonymous-auth");
-        if anonymous && authorization.modes.contains(&AuthorizationMode::AlwaysAllow) {
+        if anonymous && authorization.file.is_none() && authorization.has(AuthorizerType::AlwaysAllow) {
             // As upstream: everything for everyone must not mean everything for strangers.
             anonymous = false;
             if flags.is_given("anonymous-auth") {
@@ -112,7 +112,7 @@ impl Authentication {
 fn token_webhook(flags: &Parsed, findings: &mut Findings) -> Option<TokenWebhook> {
     let flag = "authentication-token-webhook-config-file";
     let file = PathBuf::from(Some(flags.text(flag)).filter(|text| !text.is_empty())?);
-    let read = Kubeconfig::read(&file).map(|_| ()).map_err(|why| format!("--{flag}: {why}"));
+    let read = Kubeconfig::load(&file).map(|_| ()).map_err(|why| format!("--{flag}: {why}"));
     let version = webhook::check_version(&flags.text("authentication-token-webhook-version"));
     let cache_ttl = flags.duration("authentication-token-webhook-cache-ttl").positive();
     match read.and(version) {

@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub use admission::Admission;
 pub use audit::{Audit, AuditLog, AuditWebhook};
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWebhook};
-pub use authorization::{Authorization, AuthorizationMode};
+pub use authorization::Authorization;
 pub use cidr::Cidr;
 pub use features::FeatureGates;
 pub use identity_providers::IdentityProviders;

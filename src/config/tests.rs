@@ -1,5 +1,6 @@
 use std::ffi::OsString;
 
+use auth::authz::config::AuthorizerType;
 use generic_server::pipeline::Anonymous;
 
 use super::*;
@@ -39,6 +40,11 @@ fn a_file_tells_plugins_what_to_do() {
     assert_eq!(why, "failed to read plugin config: PodSecurity:  Odd is no PodSecurityConfiguration");
 }
 
+/// The types of the authorizers.
+fn types(config: &Config) -> Vec<AuthorizerType> {
+    config.authorization.authorizers.iter().map(|authorizer| authorizer.of_type).collect()
+}
+
 #[test]
 fn no_flags_make_a_configuration() {
     let config = configure(&[]).expect("is valid");
@@ -48,7 +54,7 @@ fn no_flags_make_a_configuration() {
     assert!(config.serving.http2);
     assert_eq!(config.serving.connection.max_streams, 100);
     assert_eq!(config.serving.shutdown.drain.as_secs(), 60);
-    assert_eq!(config.authorization.modes, [AuthorizationMode::AlwaysAllow]);
+    assert_eq!(types(&config), [AuthorizerType::AlwaysAllow]);
     assert_eq!(
         config.authentication.anonymous,
         Anonymous::Refused,
@@ -94,7 +100,7 @@ fn flags_become_the_configuration() {
         "--profiling=false",
     ])
     .expect("is valid");
-    assert_eq!(config.authorization.modes, [AuthorizationMode::Node, AuthorizationMode::Rbac]);
+    assert_eq!(types(&config), [AuthorizerType::Node, AuthorizerType::Rbac]);
     assert_eq!(config.authentication.anonymous, Anonymous::Everywhere);
     assert_eq!(config.serving.connection.max_streams, 1000);
     assert!(!config.serving.http2 && config.serving.only_tls13);
@@ -136,16 +142,24 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
     check(&["--tls-cert-file=/dev/null"], "--tls-cert-file and --tls-private-key-file must be given together");
     check(&["--client-ca-file=/no/such"], "--client-ca-file: /no/such: No such file or directory");
     check(&["--authorization-mode=Rbac"], "authorization-mode \"Rbac\" is not a valid mode");
-    check(&["--authorization-mode=RBAC,RBAC"], "authorization-mode [RBAC RBAC] has mode specified more than once");
     check(
-        &["--authorization-mode=RBAC,Webhook", "--authorization-webhook-config-file=/dev/null"],
-        "authorization-mode Webhook is not built into this server yet",
+        &["--authorization-mode=RBAC,RBAC"],
+        "authorization-mode [\"RBAC\" \"RBAC\"] has mode specified more than once",
+    );
+    check(&["--authorization-mode=RBAC,Webhook"], "authorization-mode Webhook's authorization config file not passed");
+    check(
+        &[
+            "--authorization-mode=Webhook",
+            "--authorization-webhook-config-file=/dev/null",
+            "--authorization-webhook-version=v2",
+        ],
+        "unsupported webhook authorizer version \"v2\", supported versions are \"v1\", \"v1beta1\"",
     );
     check(
-        &["--authorization-mode=ABAC"],
-        "[authorization-mode ABAC is not built into this server yet, authorization-mode ABAC's authorization policy file \
-         not passed]",
+        &["--authorization-mode=RBAC", "--authorization-webhook-config-file=/dev/null"],
+        "cannot specify --authorization-webhook-config-file without mode Webhook",
     );
+    check(&["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed");
     check(&["--authorization-policy-file=/dev/null"], "cannot specify --authorization-policy-file without mode ABAC");
     check(&["--authorization-mode="], "at least one authorization-mode must be passed");
     check(
@@ -203,7 +217,8 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
     );
     check(
         &["--authorization-config=/dev/null", "--authorization-mode=AlwaysAllow"],
-        "--authorization-config can not be specified when --authorization-mode is defined",
+        "[--authorization-config can not be specified when --authorization-mode or --authorization-webhook-* flags are defined, \
+         --authorization-config: /dev/null: authorizers: Required value: at least one authorization mode must be defined]",
     );
     check(&["--service-cluster-ip-range=10.0.0.0"], "--service-cluster-ip-range: invalid CIDR address: 10.0.0.0");
     check(&["--service-cluster-ip-range=10.0.0.0/31"], "--service-cluster-ip-range: 10.0.0.0/31 is too small");
@@ -248,14 +263,11 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
     let check = |arguments: &[&str], expect: &str| {
         assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
     };
-    for flag in ["authorization-config", "egress-selector-config-file"] {
-        check(&[&format!("--{flag}=/dev/null")], &format!("--{flag} is not read by this server yet"));
-    }
+    let egress = "egress-selector-config-file";
+    check(&[&format!("--{egress}=/dev/null")], &format!("--{egress} is not read by this server yet"));
     check(&["--audit-policy-file=/no/such"], "--audit-policy-file: /no/such: No such file or directory");
-    for flag in ["enable-admission-plugins", "admission-control"] {
-        let expect = "admission plugin \"ImagePolicyWebhook\" is not built into this server yet";
-        check(&[&format!("--{flag}=AlwaysDeny,RuntimeClass,ImagePolicyWebhook")], expect);
-    }
+    let expect = "couldn't init admission plugin \"ImagePolicyWebhook\": no config specified";
+    check(&["--enable-admission-plugins=AlwaysDeny,ImagePolicyWebhook"], expect);
     check(
         &["--enable-admission-plugins=EventRateLimit"],
         "couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",

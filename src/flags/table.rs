@@ -194,13 +194,13 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Authentication, "service-account-max-token-expiration", Duration, "", Used, "The longest validity of a service account token."),
     row(Authentication, "token-auth-file", String, "", Used, "A CSV file of static tokens: token,user,uid,\"group1,group2\"."),
     // Authorization
-    row(Authorization, "authorization-config", String, "", Used, "A file that configures authorization. Not read yet: naming one stops the start."),
-    row(Authorization, "authorization-mode", Strings, "", Used, "Who decides, in order: AlwaysAllow, AlwaysDeny, RBAC, Node (ABAC and Webhook are not built yet). Unset: AlwaysAllow."),
-    row(Authorization, "authorization-policy-file", String, "", NoEffectYet, "The policies of the ABAC mode."),
-    row(Authorization, "authorization-webhook-cache-authorized-ttl", Duration, "5m0s", NoEffectYet, "How long a webhook's yes is kept."),
-    row(Authorization, "authorization-webhook-cache-unauthorized-ttl", Duration, "30s", NoEffectYet, "How long a webhook's no is kept."),
-    row(Authorization, "authorization-webhook-config-file", String, "", NoEffectYet, "A kubeconfig of the authorization webhook."),
-    row(Authorization, "authorization-webhook-version", String, "v1beta1", NoEffectYet, "The API version of the SubjectAccessReviews that are sent to the webhook."),
+    row(Authorization, "authorization-config", String, "", Used, "A file that configures authorization, followed while the server runs. In place of the other flags of authorization."),
+    row(Authorization, "authorization-mode", Strings, "", Used, "Who decides, in order: AlwaysAllow, AlwaysDeny, ABAC, Webhook, RBAC, Node. Unset: AlwaysAllow."),
+    row(Authorization, "authorization-policy-file", String, "", Used, "The policies of the ABAC mode."),
+    row(Authorization, "authorization-webhook-cache-authorized-ttl", Duration, "5m0s", Used, "How long a webhook's yes is kept."),
+    row(Authorization, "authorization-webhook-cache-unauthorized-ttl", Duration, "30s", Used, "How long a webhook's no is kept."),
+    row(Authorization, "authorization-webhook-config-file", String, "", Used, "A kubeconfig of the authorization webhook."),
+    row(Authorization, "authorization-webhook-version", String, "v1beta1", Used, "The API version of the SubjectAccessReviews that are sent to the webhook."),
     // API enablement
     row(ApiEnablement, "runtime-config", Map, "", Used, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
     // Egress selector

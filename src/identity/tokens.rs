@@ -9,14 +9,14 @@ use auth::{
         CacheMetrics, CachedTokens,
         config::{AuthenticationConfiguration, all_of, validate},
         oidc::{Issuers, IssuersOptions, OidcMetrics},
-        webhook::{self, WebhookTokens},
+        webhook::WebhookTokens,
     },
     reload::{Followed, ReloadError, ReloadMetrics},
 };
 use generic_server::metrics::Metrics;
 use kube_core::authentication::BearerTokens;
 use machinery::{Str, meta::FieldError};
-use outbound::Remote;
+use outbound::KubeconfigWebhook;
 use tokio_util::sync::CancellationToken;
 
 use super::{read, texts};
@@ -37,9 +37,9 @@ pub(crate) fn bearer_tokens(
         remote.push(issuers(config, providers, metrics, server, cancel)?);
     }
     if let Some(given) = &config.authentication.token_webhook {
-        let remote_server = Remote::of_file(&given.file, webhook::TIMEOUT).map_err(anyhow::Error::msg)?;
+        let webhook = KubeconfigWebhook::load(&given.file).map_err(anyhow::Error::msg)?;
         let audiences = texts(&config.authentication.service_accounts.audiences).into();
-        let tokens = WebhookTokens::new(remote_server, given.version, audiences).map_err(anyhow::Error::msg)?;
+        let tokens = WebhookTokens::new(webhook, given.version, audiences).map_err(anyhow::Error::msg)?;
         let ttl = given.cache_ttl;
         let cached = CachedTokens::new(vec![Arc::new(tokens)], ttl, ttl, cache_metrics.clone());
         remote.push(Arc::new(cached.map_err(anyhow::Error::msg)?));

@@ -1,10 +1,11 @@
 //! Who asks, and may they: users and what proves who one is, and the interface of those who decide what a user may do.
 //!
 //! `certificate` knows users by their certificates and by what a front proxy says of them, `token` by bearer tokens, of which `tokens` is the
-//! kind that a file lists and `jwt` those that are signed; `authorizer` is the chain of authorisers; `reload` follows files.
+//! kind that a file lists and `jwt` those that are signed; `authorizer` is the interface of authorizers and `authz` those that ask nobody's objects; `reload` follows files.
 
 pub mod authn;
 mod authorizer;
+pub mod authz;
 mod certificate;
 mod csv;
 pub mod flight;

@@ -53,7 +53,8 @@ pub fn read_by(body: &[u8], asked: ReviewKind<'_>, scheme: Scheme) -> Result<Val
     let api_version = Some(text("apiVersion")).filter(|v| !v.is_empty()).unwrap_or(&own);
     let kind = Some(text("kind")).filter(|k| !k.is_empty()).unwrap_or(asked.kind);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let is_review = group == asked.group && kind == asked.kind && matches!(version, "v1" | "v1beta1");
+    let is_review =
+        group == asked.group && kind == asked.kind && (version == asked.version || matches!(version, "v1" | "v1beta1"));
     let is_known = match scheme {
         Scheme::Admission => (group, version, kind) == ("", "v1", "Status"),
         Scheme::All(_) => builtin::by_gvk(group, version, kind).is_some(),
@@ -99,7 +100,32 @@ pub enum MemberType {
 /// # Errors
 /// What Go says of the first that is of another type.
 pub fn check_response(review: &Value, name: &str, members: &[(&str, MemberType)]) -> Result<(), String> {
-    let Some(response) = review.get("response").filter(|r| !r.is_null()) else { return Ok(()) };
+    check_part(review, "response", name, &format!("v1.{name}Response"), members)
+}
+
+/// Checks the types in a member of a document; `go_type` is what Go calls the type of that member: `v1.SubjectAccessReviewStatus`.
+///
+/// # Errors
+/// What Go says of the first that is of another type.
+pub fn check_members(
+    document: &Value,
+    member: &str,
+    go_type: &str,
+    members: &[(&str, MemberType)],
+) -> Result<(), String> {
+    let name = go_type.rsplit('.').next().unwrap_or(go_type);
+    check_part(document, member, name.trim_end_matches("Status"), go_type, members)
+}
+
+fn check_part(
+    document: &Value,
+    part: &str,
+    name: &str,
+    go_type: &str,
+    members: &[(&str, MemberType)],
+) -> Result<(), String> {
+    let Some(response) = document.get(part).filter(|r| !r.is_null()) else { return Ok(()) };
+    let short = go_type.rsplit('.').next().unwrap_or(go_type);
     let wrong = |found: &Value, field: &str, of: &str| {
         let found = match found {
             Value::Int(_) | Value::Float(_) => "number",
@@ -109,11 +135,11 @@ pub fn check_response(review: &Value, name: &str, members: &[(&str, MemberType)]
         Err(format!("json: cannot unmarshal {found} into Go struct field {field} of type {of}"))
     };
     if response.as_object().is_none() {
-        return wrong(response, &format!("{name}Review.response"), &format!("v1.{name}Response"));
+        return wrong(response, &format!("{name}{}.{part}", if part == "response" { "Review" } else { "" }), go_type);
     }
     for (member, of) in members {
         let Some(value) = response.get(member).filter(|v| !v.is_null()) else { continue };
-        let field = format!("{name}Response.response.{member}");
+        let field = format!("{short}.{part}.{member}");
         let no_text = |v: &&Value| !v.is_null() && v.as_str().is_none();
         let (fits, of, text) = match (*of, value) {
             (MemberType::Texts(of), Value::Array(texts)) => (true, of, texts.iter().find(no_text)),

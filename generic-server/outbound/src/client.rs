@@ -45,7 +45,7 @@ pub enum Trust<'a> {
 }
 
 /// A certificate and key by which others know this server, as PEM.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The certificate chain.
     pub certificate: Vec<u8>,
@@ -69,12 +69,7 @@ pub fn client(
 }
 
 /// A client of one webhook, which may send on to another place, with TLS or without it.
-pub(crate) fn webhook_client(trust: Trust<'_>, server_name: Option<String>) -> Result<HttpsClient, String> {
-    build(trust, server_name, None, true)
-}
-
-/// A client of a server that a kubeconfig names, with TLS or without it, as its URL says.
-pub(super) fn remote_client(
+pub(crate) fn webhook_client(
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,

@@ -1,8 +1,120 @@
 //! Why a call failed, in the words of Go's HTTP client.
 
-use std::{error::Error, io};
+use std::{error::Error, io, time::Duration};
+
+use http::{Response, header};
 
 use machinery::{codec::json, meta::go_text};
+
+/// Why a call has failed, in upstream's words, and what that means for another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct CallError {
+    text: String,
+    kind: ErrorKind,
+    /// Whether somebody has answered.
+    answered: bool,
+    /// How long the other side asks to be left alone.
+    retry_after: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ErrorKind {
+    /// Time is over, here or there.
+    Timeout,
+    /// It may go better the next time.
+    Transient,
+    /// It will not.
+    Final,
+}
+
+impl CallError {
+    fn new(text: impl Into<String>, kind: ErrorKind) -> Self {
+        CallError { text: text.into(), kind, answered: false, retry_after: None }
+    }
+
+    /// What was answered is of no use.
+    pub fn of_answer(text: impl Into<String>) -> Self {
+        Self::new(text, ErrorKind::Final)
+    }
+
+    /// There was no answer in time.
+    pub(super) fn timeout(text: impl Into<String>) -> Self {
+        Self::new(text, ErrorKind::Timeout)
+    }
+
+    /// There was no answer.
+    pub(super) fn of_transport(text: impl Into<String>, error: &(dyn Error + 'static)) -> Self {
+        let kind = match () {
+            () if is_io(error, io::ErrorKind::ConnectionReset) => ErrorKind::Transient,
+            () if is_io(error, io::ErrorKind::TimedOut) => ErrorKind::Timeout,
+            () => ErrorKind::Final,
+        };
+        Self::new(text, kind)
+    }
+
+    /// The answer's code is of no success.
+    pub(super) fn of_status(code: u16, content_type: &str, body: &[u8], retry_after: Option<Duration>) -> Self {
+        let (text, said) = status(code, content_type, body);
+        let reason = said.unwrap_or(match code {
+            429 => "TooManyRequests",
+            504 => "Timeout",
+            503 => "ServiceUnavailable",
+            500.. => "InternalError",
+            _ => "",
+        });
+        let kind = match reason {
+            "Timeout" => ErrorKind::Timeout,
+            "TooManyRequests" | "InternalError" | "ServerTimeout" => ErrorKind::Transient,
+            _ => ErrorKind::Final,
+        };
+        CallError { answered: true, retry_after, ..Self::new(text, kind) }
+    }
+
+    /// Whether it may go better soon: a connection that was reset, an answer that speaks of a trouble of its own, of too little
+    /// time or too many requests, or one that asks to come again.
+    pub fn is_transient(&self) -> bool {
+        match self.kind {
+            ErrorKind::Transient => true,
+            ErrorKind::Timeout => self.answered,
+            ErrorKind::Final => self.retry_after.is_some(),
+        }
+    }
+
+    /// Whether time was over, here or there.
+    pub fn is_timeout(&self) -> bool {
+        self.kind == ErrorKind::Timeout
+    }
+
+    /// How long to wait before the same call is made again, if the other side asks for that.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+/// Whether an error of the operating system of this kind is in an error.
+fn is_io(error: &(dyn Error + 'static), kind: io::ErrorKind) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == kind) {
+            return true;
+        }
+        // What an error of this type wraps is not its source.
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    false
+}
+
+/// How long an answer asks its client to wait, where clients wait for that: too many requests, or a trouble of the server.
+pub(super) fn retry_after<B>(answer: &Response<B>) -> Option<Duration> {
+    let code = answer.status().as_u16();
+    let seconds = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    (code == 429 || (500..600).contains(&code)).then(|| Duration::from_secs(seconds))
+}
 
 /// The innermost error: what the operating system or TLS said.
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
@@ -109,14 +221,21 @@ fn alert_text(alert: rustls::AlertDescription) -> String {
 const MAX_TEXT: usize = 2048;
 
 /// What a status code that is no success means, as upstream's client says it: a failure that it speaks of itself, or what
-/// the code means. Only text is repeated.
-pub(crate) fn status(code: u16, content_type: &str, body: &[u8]) -> String {
+/// the code means, and the reason that it states. Only text is repeated.
+fn status(code: u16, content_type: &str, body: &[u8]) -> (String, Option<&'static str>) {
     if let Ok(document) = json::decode(body)
         && document.str_at(&["kind"]) == Some("Status")
         && document.str_at(&["status"]) == Some("Failure")
     {
-        return document.str_at(&["message"]).unwrap_or_default().to_owned();
+        let message = document.str_at(&["message"]).unwrap_or_default().to_owned();
+        let stated = document.str_at(&["reason"]).unwrap_or_default();
+        let known = ["Timeout", "TooManyRequests", "InternalError", "ServerTimeout"];
+        return (message, Some(known.into_iter().find(|reason| *reason == stated).unwrap_or_default()));
     }
+    (meaning(code, content_type, body), None)
+}
+
+fn meaning(code: u16, content_type: &str, body: &[u8]) -> String {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_text = media.is_empty() || media.starts_with("text/");
     let said = String::from_utf8_lossy(&body[..body.len().min(MAX_TEXT)]);
@@ -151,7 +270,7 @@ mod tests {
     #[test]
     fn a_failed_answer_speaks_as_upstreams_client() {
         let check = |code: u16, content_type: &str, body: &str, expect: &str| {
-            assert_eq!(status(code, content_type, body.as_bytes()), expect, "{code} {content_type}");
+            assert_eq!(status(code, content_type, body.as_bytes()).0, expect, "{code} {content_type}");
         };
         let json = "application/json";
         check(404, "text/plain", "404 page not found\n", "the server could not find the requested resource");
@@ -171,6 +290,27 @@ mod tests {
         let unknown = "an error on the server (\"unknown\") has prevented the request from succeeding";
         check(500, json, r#"{"kind":"Status","status":"Success","message":"fine"}"#, unknown);
         check(302, "", "", "the server responded with the status code 302 but did not return more information");
+    }
+
+    #[test]
+    fn a_failed_call_is_made_again_where_that_may_help() {
+        let check = |error: &CallError, transient: bool, timeout: bool| {
+            assert_eq!((error.is_transient(), error.is_timeout()), (transient, timeout), "{error:?}");
+        };
+        let of_status = |code: u16, body: &str, pause| CallError::of_status(code, "", body.as_bytes(), pause);
+        for (code, transient) in [(400, false), (403, false), (429, true), (500, true), (502, true), (503, false)] {
+            check(&of_status(code, "", None), transient, false);
+        }
+        check(&of_status(504, "", None), true, true);
+        check(&of_status(503, "", Some(Duration::from_secs(1))), true, false);
+        check(&of_status(500, r#"{"kind":"Status","status":"Failure","reason":"Forbidden"}"#, None), false, false);
+        check(&of_status(403, r#"{"kind":"Status","status":"Failure","reason":"InternalError"}"#, None), true, false);
+        check(&CallError::timeout("t"), false, true);
+        check(&CallError::of_answer("a"), false, false);
+        let io = |kind: io::ErrorKind| CallError::of_transport("t", &io::Error::other(io::Error::from(kind)));
+        check(&io(io::ErrorKind::ConnectionReset), true, false);
+        check(&io(io::ErrorKind::ConnectionRefused), false, false);
+        check(&io(io::ErrorKind::TimedOut), false, true);
     }
 
     #[test]

@@ -1,163 +1,295 @@
-//! Kubeconfig files: where a webhook is that a flag names, whom to believe there, and how to say who this server is.
+//! Kubeconfig files: where a server is, whom to believe that it is the one, and as whom to call it (client-go's clientcmd).
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use machinery::{
     Value,
     codec::{json, yaml},
-    meta::{go_text, go_url::GoUrl},
+    meta::{
+        go_text::{no_type_in, quote},
+        go_url::GoUrl,
+    },
 };
 
-/// What the current context of a kubeconfig says. Files that it names have been read.
-#[derive(Clone, Default)]
+/// What the current context of a kubeconfig file says.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
-    /// The server's URL.
+    /// The server's URL, with its path.
     pub server: String,
-    /// Authorities, as PEM; empty: those that the machine believes.
-    pub authority: Vec<u8>,
-    /// Any certificate will do.
-    pub insecure: bool,
-    /// The name that the certificate must have, if not the URL's.
+    /// The name that its certificate must have, if that is not the URL's host.
     pub server_name: Option<String>,
-    /// A client certificate and its key, as PEM.
-    pub identity: super::Identity,
-    /// What is said of who asks.
+    /// Whether any certificate will do.
+    pub insecure: bool,
+    /// The authorities that its certificate is judged by; none: those of the machine.
+    pub authorities: Option<Source>,
+    /// The certificate to show, and its key.
+    pub identity: Option<(Source, Source)>,
+    /// What to say in the Authorization header.
     pub credentials: Credentials,
+    /// Headers to act as somebody else.
+    pub impersonation: Vec<(String, String)>,
 }
 
-/// How a client says who it is, besides its certificate.
-#[derive(Clone, Default)]
+/// The content of a file: where it is, or itself.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file, which may change.
+    File(PathBuf),
+    /// PEM text.
+    Inline(Vec<u8>),
+}
+
+/// What a client says of itself.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum Credentials {
-    /// Not at all.
+    /// Nothing.
     #[default]
     None,
     /// A bearer token.
     Token(String),
-    /// A bearer token in a file, which is read again when it is needed.
+    /// A bearer token in a file, which may change.
     TokenFile(PathBuf),
     /// A name and a password.
     Basic(String, String),
 }
 
+impl fmt::Debug for Kubeconfig {
+    /// Without secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kubeconfig").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
 impl Kubeconfig {
-    /// Reads a file, and those that it names.
+    /// Reads a file. Paths in it are relative to its directory.
     ///
     /// # Errors
-    /// What is wrong with them; says which file.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let content = std::fs::read(path).map_err(|e| format!("open {}: {}", path.display(), plain(&e)))?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&content, folder).map_err(|why| format!("error loading config file \"{}\": {why}", path.display()))
+    /// What is wrong with it, with its name.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read(path).map_err(|error| format!("open {}: {}", path.display(), plain(&error)))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let read = decode(&text).and_then(|document| Self::of(&document, directory));
+        read.map_err(|why| format!("error loading config file {}: {why}", quote(&path.display().to_string())))
     }
 
-    fn parse(content: &[u8], folder: &Path) -> Result<Self, String> {
-        let is_json = content.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-        let document = match is_json {
-            true => json::decode(content).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
-            false => yaml::decode(content).map_err(|e| e.to_string())?,
-        };
-        if document.as_object().is_none() && !document.is_null() {
-            return Err(go_text::no_type_in(&document));
-        }
-        let text = |name: &str| document.str_at(&[name]).unwrap_or_default();
-        for (name, expect) in [("apiVersion", "v1"), ("kind", "Config")] {
-            if !text(name).is_empty() && text(name) != expect {
-                let (kind, version) = (text("kind"), text("apiVersion"));
-                return Err(format!(
-                    "no kind {kind:?} is registered for version {version:?} in scheme \
-                     \"pkg/client-go/tools/clientcmd/api/latest/latest.go:50\""
-                ));
-            }
-        }
-        let current = text("current-context");
+    /// Whether something is said in other files, which may change.
+    pub(crate) fn names_files(&self) -> bool {
+        let is_file = |source: &Source| matches!(source, Source::File(_));
+        self.authorities.as_ref().is_some_and(is_file)
+            || self.identity.as_ref().is_some_and(|(certificate, key)| is_file(certificate) || is_file(key))
+            || matches!(self.credentials, Credentials::TokenFile(_))
+    }
+
+    /// The current context of a decoded file.
+    fn of(document: &Value, directory: &Path) -> Result<Self, String> {
         let invalid = |why: String| format!("invalid configuration: {why}");
-        let context = match current {
-            // As Go's client, which takes what there is when nothing is chosen and there is no choice.
-            "" => Value::Null,
-            name => named(&document, "contexts", "context", name)
-                .ok_or_else(|| invalid(format!("context was not found for specified context: {name}")))?,
+        let root = Part { value: document, name: "config", of: "", directory };
+        let context_name = root.text("current-context")?;
+        let context = root.named("contexts", "context", &context_name)?;
+        if context.is_none() && !context_name.is_empty() {
+            return Err(invalid(format!("context was not found for specified context: {context_name}")));
+        }
+        let of_context = |key: &str| context.as_ref().map_or(Ok(String::new()), |context| context.text(key));
+        let (cluster_name, user_name) = (of_context("cluster")?, of_context("user")?);
+        let Some(cluster) = root.named("clusters", "cluster", &cluster_name)? else {
+            return Err(invalid(
+                "no configuration has been provided, try setting KUBERNETES_MASTER environment variable".to_owned(),
+            ));
         };
-        let cluster_name = context.str_at(&["cluster"]).unwrap_or_default();
-        let cluster = named(&document, "clusters", "cluster", cluster_name);
-        let cluster = cluster.ok_or_else(|| {
-            invalid("no configuration has been provided, try setting KUBERNETES_MASTER environment variable".to_owned())
-        })?;
-        let user_name = context.str_at(&["user"]).unwrap_or_default();
-        let user = named(&document, "users", "user", user_name).unwrap_or(Value::Null);
-        let mut config = Kubeconfig::default();
-        config.cluster(&cluster, cluster_name, folder).map_err(invalid)?;
-        config.user(&user, user_name, folder).map_err(invalid)?;
+        let user = root.named("users", "user", &user_name)?;
+        let mut config = cluster.cluster(&cluster_name).map_err(invalid)?;
+        // What a user says of itself is said over TLS only.
+        if let Some(user) = user.filter(|_| config.server.starts_with("https://")) {
+            user.user(&user_name, &mut config).map_err(invalid)?;
+        }
         Ok(config)
     }
+}
 
-    fn cluster(&mut self, cluster: &Value, name: &str, folder: &Path) -> Result<(), String> {
-        let text = |key: &str| cluster.str_at(&[key]).unwrap_or_default();
-        self.server = text("server").to_owned();
-        if self.server.is_empty() {
-            return Err(format!("no server found for cluster {name:?}"));
+/// An object of the file.
+struct Part<'a> {
+    value: &'a Value,
+    /// What kind of object.
+    name: &'a str,
+    /// What the list calls it.
+    of: &'a str,
+    directory: &'a Path,
+}
+
+impl<'a> Part<'a> {
+    fn member(&self, key: &str) -> Option<&'a Value> {
+        self.value.get(key).filter(|value| !value.is_null())
+    }
+
+    fn text(&self, key: &str) -> Result<String, String> {
+        match self.member(key) {
+            None => Ok(String::new()),
+            Some(value) => match value.as_str() {
+                Some(text) => Ok(text.to_owned()),
+                None => Err(format!("{}.{key} is no string", self.name)),
+            },
         }
-        let url = GoUrl::parse(&self.server).map_err(|why| format!("host must be a URL or a host:port pair: {why}"))?;
-        if url.host.is_empty() || !matches!(url.scheme.as_str(), "http" | "https") {
-            return Err(format!("host must be a URL or a host:port pair: {:?}", self.server));
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, String> {
+        match self.member(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(format!("{}.{key} is no boolean", self.name)),
         }
-        if !text("proxy-url").is_empty() {
-            return Err(format!("cluster {name:?} is to be reached by a proxy, which this server does not do"));
+    }
+
+    fn list(&self, key: &str) -> Result<&'a [Value], String> {
+        match self.member(key) {
+            None => Ok(&[]),
+            Some(value) => value.as_array().ok_or_else(|| format!("{}.{key} is no list", self.name)),
         }
-        self.insecure = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
-        self.server_name = Some(text("tls-server-name").to_owned()).filter(|name| !name.is_empty());
-        self.authority = pem(cluster, "certificate-authority", name, folder)?;
-        if self.insecure && !self.authority.is_empty() {
+    }
+
+    /// The entry of this name of a list of named objects.
+    fn named(&self, list: &str, key: &'a str, name: &'a str) -> Result<Option<Part<'a>>, String> {
+        let mut entries = self.list(list)?.iter().filter(|entry| entry.str_at(&["name"]).unwrap_or_default() == name);
+        let Some(entry) = entries.next() else { return Ok(None) };
+        if entries.next().is_some() {
+            return Err(format!("duplicate name {} in list {list}", quote(name)));
+        }
+        Ok(entry.get(key).filter(|v| !v.is_null()).map(|value| Part {
+            value,
+            name: key,
+            of: name,
+            directory: self.directory,
+        }))
+    }
+
+    /// What a file or what base64 says, not both.
+    fn source(&self, file: &str, data: &str) -> Result<Option<Source>, String> {
+        let (path, text) = (self.text(file)?, self.text(data)?);
+        if !path.is_empty() && !text.is_empty() {
+            return Err(format!("{data} and {file} are both specified for {}. {data} will override.", self.name));
+        }
+        if !text.is_empty() {
+            let bytes = STANDARD.decode(text.trim()).map_err(|_| format!("{}.{data} is no base64", self.name))?;
+            return Ok(Some(Source::Inline(bytes)));
+        }
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let path = self.directory.join(path);
+        if let Err(error) = std::fs::File::open(&path) {
+            let (path, name, why) = (path.display(), self.of, plain(&error));
+            return Err(format!("unable to read {file} {path} for {name} due to open {path}: {why}"));
+        }
+        Ok(Some(Source::File(path)))
+    }
+
+    fn cluster(&self, name: &str) -> Result<Kubeconfig, String> {
+        let server = self.text("server")?;
+        if server.is_empty() {
+            return Err(format!("no server found for cluster {}", quote(name)));
+        }
+        // A connection would not go where it must.
+        if !self.text("proxy-url")?.is_empty() {
+            return Err(format!("proxy-url of cluster {} is not followed by this server", quote(name)));
+        }
+        let (insecure, authorities) = (
+            self.flag("insecure-skip-tls-verify")?,
+            self.source("certificate-authority", "certificate-authority-data")?,
+        );
+        if insecure && authorities.is_some() {
             return Err("specifying a root certificates file with the insecure flag is not allowed".to_owned());
         }
-        Ok(())
+        Ok(Kubeconfig {
+            server: url(&server, insecure || authorities.is_some())?,
+            server_name: Some(self.text("tls-server-name")?).filter(|name| !name.is_empty()),
+            insecure,
+            authorities,
+            identity: None,
+            credentials: Credentials::None,
+            impersonation: Vec::new(),
+        })
     }
 
-    fn user(&mut self, user: &Value, name: &str, folder: &Path) -> Result<(), String> {
-        let text = |key: &str| user.str_at(&[key]).unwrap_or_default();
-        for unsupported in ["exec", "auth-provider", "as"] {
-            if user.get(unsupported).is_some_and(|value| !value.is_null()) {
-                return Err(format!("user {name:?} has {unsupported:?}, which this server does not do"));
+    fn user(&self, name: &str, config: &mut Kubeconfig) -> Result<(), String> {
+        for plugin in ["exec", "auth-provider"] {
+            if self.member(plugin).is_some() {
+                return Err(format!("{plugin} of user {} is not run by this server", quote(name)));
             }
         }
-        self.identity = super::Identity {
-            certificate: pem(user, "client-certificate", name, folder)?,
-            key: pem(user, "client-key", name, folder)?,
-        };
-        self.credentials = match (text("tokenFile"), text("token"), text("username")) {
-            ("", "", "") => Credentials::None,
-            ("", "", username) => Credentials::Basic(username.to_owned(), text("password").to_owned()),
-            ("", token, _) => Credentials::Token(token.to_owned()),
-            (file, _, _) => Credentials::TokenFile(folder.join(file)),
-        };
-        if let Credentials::TokenFile(path) = &self.credentials {
-            std::fs::read(path)
-                .map_err(|e| format!("failed to read token file {:?}: {}", path.display(), plain(&e)))?;
+        let (token, file) = (self.text("token")?, self.text("tokenFile")?);
+        let (user, password) = (self.text("username")?, self.text("password")?);
+        let has_password = !user.is_empty() || !password.is_empty();
+        if !token.is_empty() && has_password {
+            return Err(format!(
+                "more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
+            ));
         }
+        config.credentials = match (file.is_empty(), token.is_empty()) {
+            (false, _) => Credentials::TokenFile(self.directory.join(file)),
+            (true, false) => Credentials::Token(token),
+            (true, true) if has_password => Credentials::Basic(user, password),
+            (true, true) => Credentials::None,
+        };
+        let certificate = self.source("client-certificate", "client-certificate-data")?;
+        let key = self.source("client-key", "client-key-data")?;
+        config.identity = match (certificate, key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (Some(_), None) => {
+                return Err(format!(
+                    "client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
+                ));
+            }
+            (None, _) => None,
+        };
+        config.impersonation = self.impersonation(name)?;
         Ok(())
     }
-}
 
-/// What a list of a kubeconfig says under a name.
-fn named(document: &Value, list: &str, member: &str, name: &str) -> Option<Value> {
-    let items = document.get(list).and_then(Value::as_array)?;
-    let found = items.iter().rev().find(|item| item.str_at(&["name"]) == Some(name))?;
-    found.get(member).cloned()
-}
-
-/// PEM that stands in the file itself, or in one that it names.
-fn pem(of: &Value, key: &str, name: &str, folder: &Path) -> Result<Vec<u8>, String> {
-    let text = |key: &str| of.str_at(&[key]).unwrap_or_default();
-    match (text(&format!("{key}-data")), text(key)) {
-        ("", "") => Ok(Vec::new()),
-        ("", file) => {
-            let path = folder.join(file);
-            let path = path.display();
-            std::fs::read(path.to_string())
-                .map_err(|e| format!("unable to read {key} {path} for {name} due to open {path}: {}", plain(&e)))
+    fn impersonation(&self, name: &str) -> Result<Vec<(String, String)>, String> {
+        let (user, uid) = (self.text("act-as")?, self.text("act-as-uid")?);
+        let groups = self.list("act-as-groups")?;
+        let extra = self.member("act-as-user-extra").and_then(Value::as_object);
+        let mut headers = Vec::new();
+        if user.is_empty() {
+            let alone =
+                !uid.is_empty() || !groups.is_empty() || extra.is_some_and(|extra| extra.keys().next().is_some());
+            let why = || format!("requesting uid, groups or user-extra for {name} without impersonating a user");
+            return if alone { Err(why()) } else { Ok(headers) };
         }
-        (data, _) => BASE64.decode(data).map_err(|e| format!("{key}-data of {name}: {e}")),
+        headers.push(("Impersonate-User".to_owned(), user));
+        if !uid.is_empty() {
+            headers.push(("Impersonate-Uid".to_owned(), uid));
+        }
+        headers.extend(groups.iter().filter_map(Value::as_str).map(|g| ("Impersonate-Group".to_owned(), g.to_owned())));
+        for (key, values) in extra.into_iter().flatten() {
+            let key: String = key.bytes().map(header_byte).collect();
+            let values = values.as_array().unwrap_or_default().iter().filter_map(Value::as_str);
+            headers.extend(values.map(|value| (format!("Impersonate-Extra-{key}"), value.to_owned())));
+        }
+        Ok(headers)
     }
+}
+
+/// The document of a file, JSON or YAML.
+fn decode(text: &[u8]) -> Result<Value, String> {
+    let is_json = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let document = match is_json {
+        true => json::decode(text).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
+        false => yaml::decode(text).map_err(|error| error.to_string())?,
+    };
+    if document.as_object().is_none() && !document.is_null() {
+        return Err(no_type_in(&document));
+    }
+    let stated = |key: &str| document.str_at(&[key]).unwrap_or_default();
+    let (version, kind) = (stated("apiVersion"), stated("kind"));
+    if matches!(version, "" | "v1") && matches!(kind, "" | "Config") {
+        return Ok(document);
+    }
+    let registry = "pkg/client-go/tools/clientcmd/api/latest/latest.go:50";
+    Err(format!("no kind {} is registered for version {} in scheme {registry:?}", quote(kind), quote(version)))
 }
 
 /// What the system said, as Go says it.
@@ -166,58 +298,130 @@ fn plain(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
+/// A byte of a header's name: what has no place there is escaped.
+fn header_byte(byte: u8) -> String {
+    let plain = byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte);
+    if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+}
+
+/// A URL that has a scheme and a host.
+fn whole(text: &str) -> Option<GoUrl<'_>> {
+    GoUrl::parse(text).ok().filter(|url| !url.scheme.is_empty() && !url.host.is_empty())
+}
+
+/// The URL of a server, which may be a host and a port only.
+fn url(server: &str, tls: bool) -> Result<String, String> {
+    if let Some(url) = whole(server) {
+        if !matches!(url.scheme.as_str(), "http" | "https") {
+            return Err(format!("unsupported protocol scheme {}", quote(&url.scheme)));
+        }
+        let path = url.path.trim_end_matches('/');
+        return Ok(format!("{}://{}{path}", url.scheme, url.host));
+    }
+    let with_scheme = format!("{}://{server}", if tls { "https" } else { "http" });
+    let url = whole(&with_scheme).filter(|url| matches!(url.path, "" | "/"));
+    let url = url.ok_or_else(|| format!("host must be a URL or a host:port pair: {}", quote(server)))?;
+    Ok(format!("{}://{}", url.scheme, url.host))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_current_context_says_where_a_server_is() {
-        let dir = tempfile::tempdir().expect("a folder");
-        std::fs::write(dir.path().join("ca.pem"), "authority").expect("written");
-        let text = "apiVersion: v1
-kind: Config
-clusters:
-- {name: other, cluster: {server: 'https://other'}}
-- {name: c, cluster: {server: 'https://h:1/p', certificate-authority: ca.pem, tls-server-name: own.test}}
-users:
-- {name: u, user: {token: secret, client-certificate-data: Y2VydA==, client-key-data: a2V5}}
-contexts: [{name: x, context: {cluster: c, user: u}}]
-current-context: x
-";
-        let config = Kubeconfig::parse(text.as_bytes(), dir.path()).expect("a kubeconfig");
-        assert_eq!((config.server.as_str(), config.authority.as_slice()), ("https://h:1/p", &b"authority"[..]));
-        assert_eq!(config.server_name.as_deref(), Some("own.test"));
-        assert_eq!((config.identity.certificate, config.identity.key), (b"cert".to_vec(), b"key".to_vec()));
-        assert!(matches!(config.credentials, Credentials::Token(token) if token == "secret"));
+    fn read(cluster: &str, user: &str) -> Result<Kubeconfig, String> {
+        let text = format!(
+            "clusters: [{{name: c, cluster: {{{cluster}}}}}, {{name: d, cluster: {{server: 'https://d'}}}}]\n\
+             users: [{{name: u, user: {{{user}}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+        );
+        Kubeconfig::of(&yaml::decode(text.as_bytes()).expect("YAML"), Path::new("/nowhere"))
     }
 
     #[test]
-    fn what_is_wrong_with_it_is_told_as_upstream_does() {
-        let check = |text: &str, expect: &str| {
-            let why = Kubeconfig::parse(text.as_bytes(), Path::new("/nosuch")).err();
-            assert_eq!(why.as_deref(), Some(expect), "{text}");
+    fn a_server_is_a_url_or_a_host() {
+        let check = |server: &str, expect: Result<&str, &str>| {
+            let found = read(&format!("server: '{server}'"), "").map(|config| config.server);
+            let invalid = |why: &str| format!("invalid configuration: {why}");
+            assert_eq!(found, expect.map(str::to_owned).map_err(invalid), "{server}");
         };
-        let nothing = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment \
-                       variable";
-        check("", nothing);
-        check("kind: Config\n", nothing);
-        check("current-context: x\n", "invalid configuration: context was not found for specified context: x");
-        let cluster = |cluster: &str| {
-            format!(
-                "clusters: [{{name: c, cluster: {cluster}}}]\ncontexts: [{{name: x, context: {{cluster: c}}}}]\n\
-                 current-context: x\n"
-            )
+        check("https://h:1/authorize", Ok("https://h:1/authorize"));
+        check("https://h:1/a/?x=1#y", Ok("https://h:1/a"));
+        check("https://h/", Ok("https://h"));
+        check("h:8080", Ok("http://h:8080"));
+        check("10.0.0.1:8080", Ok("http://10.0.0.1:8080"));
+        check("h:8080/a", Err("host must be a URL or a host:port pair: \"h:8080/a\""));
+        check("ftp://h", Err("unsupported protocol scheme \"ftp\""));
+        check("", Err("no server found for cluster \"c\""));
+        let config = read("server: 'h:1', insecure-skip-tls-verify: true, tls-server-name: name", "").expect("valid");
+        assert_eq!(
+            (config.server.as_str(), config.server_name.as_deref(), config.insecure),
+            ("https://h:1", Some("name"), true)
+        );
+    }
+
+    #[test]
+    fn a_user_is_told_over_tls_only() {
+        let check = |server: &str, user: &str, expect: Credentials| {
+            let config = read(&format!("server: '{server}'"), user).expect("valid");
+            assert!(config.credentials == expect, "{server} {user}");
         };
-        check(&cluster("{}"), "invalid configuration: no server found for cluster \"c\"");
+        check("https://h", "token: t", Credentials::Token("t".to_owned()));
+        check("https://h", "token: t, tokenFile: f", Credentials::TokenFile("/nowhere/f".into()));
+        check("https://h", "username: a, password: b", Credentials::Basic("a".to_owned(), "b".to_owned()));
+        check("http://h", "token: t", Credentials::None);
+        let headers = |user: &str| read("server: 'https://h'", user).map(|config| config.impersonation);
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            headers("act-as: a, act-as-groups: [g], act-as-user-extra: {'x/y': [z]}"),
+            Ok(vec![
+                header("Impersonate-User", "a"),
+                header("Impersonate-Group", "g"),
+                header("Impersonate-Extra-x%2Fy", "z")
+            ])
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let check = |cluster: &str, user: &str, expect: &str| {
+            let found = read(cluster, user).expect_err("wrong");
+            assert_eq!(found, format!("invalid configuration: {expect}"));
+        };
+        let https = "server: 'https://h'";
         check(
-            &cluster("{server: 'https://h', certificate-authority: ca.pem}"),
-            "invalid configuration: unable to read certificate-authority /nosuch/ca.pem for c due to open /nosuch/ca.pem: no \
-             such file or directory",
+            https,
+            "token: t, username: a",
+            "more than one authentication method found for u; found [token basicAuth], only one is allowed",
+        );
+        check(https, "act-as-uid: a", "requesting uid, groups or user-extra for u without impersonating a user");
+        check(
+            https,
+            "client-certificate-data: YQ==",
+            "client-key-data or client-key must be specified for u to use the clientCert authentication method.",
+        );
+        check(https, "exec: {command: x}", "exec of user \"u\" is not run by this server");
+        check("server: 1", "", "cluster.server is no string");
+        check(
+            "server: 'https://h', certificate-authority-data: '%'",
+            "",
+            "cluster.certificate-authority-data is no base64",
         );
         check(
-            "kind: Pod\napiVersion: v1\n",
-            "no kind \"Pod\" is registered for version \"v1\" in scheme \
-             \"pkg/client-go/tools/clientcmd/api/latest/latest.go:50\"",
+            "server: 'https://h', insecure-skip-tls-verify: true, certificate-authority-data: YQ==",
+            "",
+            "specifying a root certificates file with the insecure flag is not allowed",
         );
+        let missing = read("server: 'https://h', certificate-authority: ca.crt", "").expect_err("wrong");
+        assert!(
+            missing
+                == "invalid configuration: unable to read certificate-authority /nowhere/ca.crt for c due to open /nowhere/ca.crt: no \
+                    such file or directory",
+            "{missing}"
+        );
+        let empty = Kubeconfig::of(&Value::object(), Path::new("")).expect_err("wrong");
+        assert!(empty.starts_with("invalid configuration: no configuration has been provided"), "{empty}");
+        let lost = yaml::decode(b"current-context: z").expect("YAML");
+        let lost = Kubeconfig::of(&lost, Path::new("")).expect_err("wrong");
+        assert_eq!(lost, "invalid configuration: context was not found for specified context: z");
     }
 }

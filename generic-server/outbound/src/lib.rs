@@ -1,25 +1,28 @@
 //! What this server asks of others: aggregated API servers, webhooks, kubelets, and what pods and services serve.
 //!
 //! `client` makes HTTPS clients, `resolve` finds services, `webhook` sends a document and gets the answer, with a deadline and a limit, and
-//! with upstream's words for what goes wrong (`failure`); `get` fetches one, `remote` posts one to the server of a `kubeconfig`. `redirect` follows answers to another place, `answer` reads what kind of document came.
+//! with upstream's words for what goes wrong (`failure`); `get` fetches one, `kubeconfig_webhook` is a webhook that a `kubeconfig` file names, and `backoff` says when a call is made again. `redirect` follows answers to another place, `answer` reads what kind of document came.
 
 mod answer;
+mod backoff;
 mod client;
 mod failure;
 mod get;
 mod kubeconfig;
+mod kubeconfig_webhook;
 mod redirect;
-mod remote;
 mod resolve;
 mod webhook;
 
 pub use answer::{
-    MemberType, ReviewKind, Scheme, check_response, read as read_review, read_by as read_review_by, stated_kind,
+    MemberType, ReviewKind, Scheme, check_members, check_response, read as read_review, read_by as read_review_by,
+    stated_kind,
 };
+pub use backoff::Backoff;
 pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, full, plain_client};
-pub use failure::{root_cause, transport};
+pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, get};
-pub use kubeconfig::{Credentials, Kubeconfig};
-pub use remote::{Backoff, DEFAULT_BACKOFF, Remote, RemoteError};
+pub use kubeconfig::{Credentials, Kubeconfig, Source};
+pub use kubeconfig_webhook::KubeconfigWebhook;
 pub use resolve::{Resolver, ServiceRef, Services, Unavailable};
 pub use webhook::{Call, Target, Webhook};

@@ -7,17 +7,23 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, Uri, header, uri::Scheme};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header, uri::Scheme};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use machinery::{Str, Value, meta::go_text};
+use machinery::{
+    Str, Value,
+    meta::{duration::GoDuration, go_text},
+};
 use tokio::time::Instant;
 
 use super::{
-    HttpsClient, OutboundBody, ServiceRef, Services, Trust,
+    CallError, HttpsClient, Identity, OutboundBody, ServiceRef, Services, Trust,
     client::{full, webhook_client},
     failure, redirect,
 };
+
+/// So often a webhook is called again that asks for patience (client-go: the same).
+const MAX_PATIENCE: usize = 10;
 
 /// Where a webhook is.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,10 +55,24 @@ impl Target {
 /// A webhook. Costs nothing until it is called.
 pub struct Webhook {
     target: Target,
-    /// PEM; empty for the authorities that the machine believes.
-    bundle: Vec<u8>,
+    access: Access,
     services: Arc<Services>,
     client: OnceLock<Result<HttpsClient, String>>,
+}
+
+/// Whom to believe that it is the webhook, and what to tell it.
+#[derive(Default)]
+pub(crate) struct Access {
+    /// PEM; empty for the authorities that the machine believes.
+    pub(crate) bundle: Vec<u8>,
+    /// Whether any certificate will do.
+    pub(crate) insecure: bool,
+    /// The name that its certificate must have; `None`: that of the service or of the URL's host.
+    pub(crate) server_name: Option<String>,
+    /// The certificate to show.
+    pub(crate) identity: Option<Identity>,
+    /// Headers that say who calls. They go to the webhook alone, not to where it sends on to.
+    pub(crate) headers: HeaderMap,
 }
 
 /// One call's bounds.
@@ -78,7 +98,11 @@ struct Address {
 impl Webhook {
     /// A webhook. `bundle` holds the authorities of its certificate.
     pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Services>) -> Self {
-        Webhook { target, bundle, services, client: OnceLock::new() }
+        Webhook::with_access(target, Access { bundle, ..Access::default() }, services)
+    }
+
+    pub(crate) fn with_access(target: Target, access: Access, services: Arc<Services>) -> Self {
+        Webhook { target, access, services, client: OnceLock::new() }
     }
 
     /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
@@ -90,47 +114,86 @@ impl Webhook {
     /// Sends a document and gives the answer's body, perhaps from another place that the webhook sends to. An error says what
     /// upstream's client says.
     pub async fn post(&self, document: Vec<u8>, call: Call) -> Result<Bytes, String> {
-        let document = Bytes::from(document);
+        self.call(document, call).await.map_err(|error| error.to_string())
+    }
+
+    /// [`Webhook::post`] with an error that says what can be done about it. Who asks for patience is called again, as often as
+    /// the time allows.
+    pub async fn call(&self, document: impl Into<Bytes>, call: Call) -> Result<Bytes, CallError> {
+        let document = document.into();
         let deadline = Instant::now() + call.timeout;
+        for _ in 0..MAX_PATIENCE {
+            match self.follow(&document, call, deadline).await {
+                Err(error) if let Some(pause) = error.pause() => {
+                    let until = Instant::now() + pause;
+                    if until >= deadline {
+                        return Err(error);
+                    }
+                    tokio::time::sleep_until(until).await;
+                }
+                done => return done,
+            }
+        }
+        self.follow(&document, call, deadline).await
+    }
+
+    async fn follow(&self, document: &Bytes, call: Call, deadline: Instant) -> Result<Bytes, CallError> {
         let mut hop = Hop { url: self.shown(call.timeout), method: Method::POST, with_body: true };
         for requests in 1.. {
-            let (response, address) = self.send(&hop, &document, deadline).await?;
+            let (response, address) = self.send(&hop, requests == 1, document, deadline).await?;
             let next = redirect::next(&response, &hop.url, &hop.method, requests);
-            match next.map_err(|(url, why)| failed(&url, why))? {
+            match next.map_err(|(url, why)| CallError::of_answer(failed(&url, why)))? {
                 None => return read(response, &address, call.limit, deadline).await,
                 Some(next) => {
                     hop = Hop { url: next.url, method: next.method, with_body: next.with_body && hop.with_body };
                 }
             }
         }
-        Err("the webhook sends on without an end".to_owned())
+        Err(CallError::of_answer("the webhook sends on without an end"))
     }
 
     async fn send(
         &self,
         hop: &Hop,
+        is_first: bool,
         document: &Bytes,
         deadline: Instant,
-    ) -> Result<(Response<Incoming>, Address), String> {
-        let failed = |why: String| failed(&hop.url, why);
+    ) -> Result<(Response<Incoming>, Address), CallError> {
+        let failed = |why: String| CallError::of_answer(failed(&hop.url, why));
         let address = self.address(&hop.url).map_err(failed)?;
         let client = self.client.get_or_init(|| self.connect()).as_ref().map_err(|why| failed(why.clone()))?;
         let body = if hop.with_body { document.clone() } else { Bytes::new() };
-        let request = request(&address, &hop.method, body).map_err(failed)?;
+        let mut request = request(&address, &hop.method, body).map_err(failed)?;
+        if is_first {
+            request.headers_mut().extend(self.access.headers.clone());
+        }
         match tokio::time::timeout_at(deadline, client.request(request)).await {
             Ok(Ok(response)) => Ok((response, address)),
-            Ok(Err(error)) => Err(failed(failure::transport(&error, &address.host, &address.dialled))),
-            Err(_) => Err(failed("context deadline exceeded".to_owned())),
+            Ok(Err(error)) => {
+                let why = self::failed(&hop.url, failure::transport(&error, &address.host, &address.dialled));
+                Err(CallError::of_transport(why, &error))
+            }
+            Err(_) => Err(CallError::timeout(self::failed(&hop.url, "context deadline exceeded".to_owned()))),
         }
     }
 
+    /// Whether it can be called at all.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.client.get_or_init(|| self.connect()).as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
     fn connect(&self) -> Result<HttpsClient, String> {
-        let trust = if self.bundle.is_empty() { Trust::System } else { Trust::Bundle(&self.bundle) };
+        let Access { bundle, insecure, server_name, identity, .. } = &self.access;
+        let trust = match bundle.is_empty() {
+            _ if *insecure => Trust::Anybody,
+            true => Trust::System,
+            false => Trust::Bundle(bundle),
+        };
         let name = match &self.target {
             Target::Service { service, .. } => Some(service.server_name()),
-            Target::Url(_) => None,
+            Target::Url(_) => server_name.clone(),
         };
-        webhook_client(trust, name)
+        webhook_client(trust, name, identity.as_ref())
     }
 
     /// The URL of a call.
@@ -142,7 +205,8 @@ impl Webhook {
                 format!("https://{}:{}{slash}{path}", service.server_name(), service.port)
             }
         };
-        format!("{base}?timeout={}s", timeout.as_secs())
+        let timeout = GoDuration { nanoseconds: i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX) };
+        format!("{base}?timeout={timeout}")
     }
 
     fn address(&self, shown: &str) -> Result<Address, String> {
@@ -180,8 +244,9 @@ async fn read(
     address: &Address,
     limit: usize,
     deadline: Instant,
-) -> Result<Bytes, String> {
+) -> Result<Bytes, CallError> {
     let code = response.status();
+    let pause = failure::retry_after(&response);
     let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_owned();
     let unread =
@@ -190,21 +255,22 @@ async fn read(
     let body = match tokio::time::timeout_at(deadline, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return Err(format!("the response is larger than {limit} bytes"));
+            return Err(CallError::of_answer(format!("the response is larger than {limit} bytes")));
         }
         Ok(Err(error)) => {
             let why = failure::transport(&*error, &address.host, &address.dialled);
-            return Err(unread(if why == "EOF" { "unexpected EOF" } else { &why }));
+            return Err(CallError::of_answer(unread(if why == "EOF" { "unexpected EOF" } else { &why })));
         }
-        Err(_) => return Err(unread("context deadline exceeded")),
+        Err(_) => return Err(CallError::timeout(unread("context deadline exceeded"))),
     };
     match code.as_u16() {
         200..=206 if body.is_empty() => {
             let named = if content_type.is_empty() { "application/json" } else { &content_type };
-            Err(format!("0-length response with status code: {} and content type: {named}", code.as_u16()))
+            let why = format!("0-length response with status code: {} and content type: {named}", code.as_u16());
+            Err(CallError::of_answer(why))
         }
         200..=206 => Ok(body),
-        code => Err(failure::status(code, &content_type, &body)),
+        code => Err(CallError::of_status(code, &content_type, &body, pause)),
     }
 }
 

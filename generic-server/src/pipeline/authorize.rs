@@ -18,14 +18,7 @@ use auth::{Attributes, Authorizer, Decision, escape, refusal_of};
 /// The request's time is over.
 pub(super) async fn decide(authorizer: &dyn Authorizer, request: &Request) -> Result<Decision, Status> {
     let attributes = Attributes { user: &request.user, info: &request.info };
-    let asked = authorizer.authorize(&attributes);
-    let Some(deadline) = request.deadline else { return Ok(asked.await) };
-    // The answer is mostly there at once: no timer is set for it.
-    let mut asked = std::pin::pin!(asked);
-    match futures_util::FutureExt::now_or_never(asked.as_mut()) {
-        Some(decision) => Ok(decision),
-        None => tokio::time::timeout_at(deadline.into(), asked).await.map_err(|_| deadline::exceeded()),
-    }
+    deadline::within(request.deadline, authorizer.authorize(&attributes)).await
 }
 
 /// Notes the decision for those who read the audit log.

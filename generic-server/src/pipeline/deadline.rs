@@ -2,9 +2,11 @@
 
 use std::{
     future::Future,
+    pin::pin,
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
 use machinery::{
     meta::{duration::GoDuration, status::Status},
     request::Verb,
@@ -51,7 +53,23 @@ pub(super) async fn enforce(
         .unwrap_or_else(|_| Err(exceeded()))
 }
 
+/// What is found out on the way to an answer, as long as the request may take. It is mostly there at once: no timer is set
+/// for it then.
+///
+/// # Errors
+/// The request's time is over.
+pub(super) async fn within<T>(deadline: Option<Instant>, run: impl Future<Output = T>) -> Result<T, Status> {
+    let mut run = pin!(run);
+    if let Some(done) = run.as_mut().now_or_never() {
+        return Ok(done);
+    }
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), run).await.map_err(|_| exceeded()),
+        None => Ok(run.await),
+    }
+}
+
 /// What a client hears whose request was not done in time.
-pub(super) fn exceeded() -> Status {
+fn exceeded() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }

@@ -199,7 +199,9 @@ impl Pipeline {
         if let Some(refused) = audit::received(&request, received, self.patience()).await {
             return Ok(refused);
         }
-        self.impersonation.impersonate(&*self.authorizer, &mut request).await?;
+        let deadline = request.deadline;
+        let impersonated = self.impersonation.impersonate(&*self.authorizer, &mut request);
+        deadline::within(deadline, impersonated).await??;
         let since = Instant::now();
         let (found, refused) = self.concurrency.admit(&request, received).await;
         seen.waited.get_or_init(|| since.elapsed());

@@ -9,6 +9,7 @@ mod default_classes;
 mod event_rate;
 mod extended_resources;
 mod external_ips;
+mod image_policy;
 mod limit_ranger;
 mod mountable_secrets;
 mod namespace_lifecycle;
@@ -49,6 +50,7 @@ use machinery::{
 use policies::Tables;
 
 pub use event_rate::EventLimit;
+pub use image_policy::ImagePolicySettings;
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_selectors::NodeSelectorSettings;
 pub use pod_security::PodSecuritySettings;
@@ -73,6 +75,8 @@ pub struct Settings {
     pub tolerations: TolerationSettings,
     /// How fast events may come; EventRateLimit needs some.
     pub event_limits: Option<Vec<EventLimit>>,
+    /// Who says which images may run; ImagePolicyWebhook needs somebody.
+    pub image_policy: Option<ImagePolicySettings>,
     /// Which features are on.
     pub features: Features,
 }
@@ -85,6 +89,7 @@ impl Settings {
     pub fn configure(&mut self, plugin: &str, config: &Value) -> Result<bool, String> {
         match plugin {
             "EventRateLimit" => self.event_limits = Some(EventLimit::all_of(config)?),
+            "ImagePolicyWebhook" => self.image_policy = Some(ImagePolicySettings::read(config)?),
             "PodNodeSelector" => self.node_selectors = node_selectors::read(config)?,
             "PodSecurity" => self.pod_security = PodSecuritySettings::read(config)?,
             "PodTolerationRestriction" => self.tolerations = TolerationSettings::read(config)?,
@@ -140,6 +145,7 @@ pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Adm
             settings: settings.tolerations.clone(),
         }),
         "EventRateLimit" => Arc::new(event_rate::EventRate::new(settings.event_limits.as_deref().unwrap_or_default())),
+        "ImagePolicyWebhook" => Arc::new(image_policy::ImagePolicy::new(settings.image_policy.clone()?)),
         "ExtendedResourceToleration" => Arc::new(extended_resources::ExtendedResources),
         "OwnerReferencesPermissionEnforcement" => {
             Arc::new(owners::Owners { authorizer: (*authorizer).clone(), tables: surroundings.tables.clone() })

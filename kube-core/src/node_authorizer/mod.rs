@@ -66,7 +66,7 @@ impl NodeAuthorizer {
                 ("resource.k8s.io", "resourceclaims") => return self.get(node, Kind::DeviceClaim, info),
                 ("storage.k8s.io", "volumeattachments") => return self.get(node, Kind::Attachment, info),
                 ("", "serviceaccounts") if verb == "get" && subresource.is_empty() => {
-                    return self.get(node, Kind::Account, info);
+                    return self.read(node, Kind::Account, info);
                 }
                 ("", "serviceaccounts") => {
                     let creates = verb == "create" && !info.name.is_empty();
@@ -115,7 +115,7 @@ impl NodeAuthorizer {
             "create" => Ok(()), // whose it is, NodeRestriction sees in the object
             "get" | "update" | "patch" | "delete" => self.named(node, Kind::Slice, info),
             "watch" | "list" | "deletecollection" => allow(
-                info.pins("spec.nodeName", node) || info.pins("nodeName", node),
+                info.pins("spec.nodeName", node),
                 "can only list/watch/deletecollection resourceslices with nodeName field selector",
             ),
             _ => Err(Str::new_static(
@@ -259,6 +259,7 @@ mod tests {
         check("get - persistentvolumeclaims/x a b", Err("cannot get subresource"));
         check("get - persistentvolumeclaims/status a b", Err("can only get/update/patch this type"));
         check("get - serviceaccounts a b", unrelated);
+        check("get - serviceaccounts - b", Err("can only read namespaced object of this type"));
         let individual = "can only create tokens for individual service accounts";
         check("list - serviceaccounts a -", Err(individual));
         check("create - serviceaccounts a b", Err("can only create token subresource of serviceaccount"));

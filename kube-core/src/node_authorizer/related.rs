@@ -259,11 +259,18 @@ pub(crate) fn references_of(pod: &Value) -> Names {
             names.claims.insert(format!("{}-{}", text(pod, &["metadata", "name"]), text(&volume, &["name"])).into());
         }
     }
+    let made = list(pod, &["status", "resourceClaimStatuses"]);
     for claim in list(spec, &["resourceClaims"]) {
-        note(&mut names.device_claims, &claim, &["resourceClaimName"]);
-    }
-    for status in list(pod, &["status", "resourceClaimStatuses"]) {
-        note(&mut names.device_claims, &status, &["resourceClaimName"]);
+        let is_set = |key: &str| claim.get(key).is_some_and(|value| !value.is_null());
+        if is_set("resourceClaimName") {
+            note(&mut names.device_claims, &claim, &["resourceClaimName"]);
+        } else if is_set("resourceClaimTemplateName") {
+            // What was made of a template counts for the claim of its name alone.
+            let of_claim = |status: &&Value| status.str_at(&["name"]) == claim.str_at(&["name"]);
+            made.iter().find(of_claim).into_iter().for_each(|status| {
+                note(&mut names.device_claims, status, &["resourceClaimName"]);
+            });
+        }
     }
     note(&mut names.device_claims, pod, &["status", "extendedResourceClaimStatus", "resourceClaimName"]);
     names
@@ -288,8 +295,9 @@ mod tests {
                 "volumes":[{"name":"x","projected":{"sources":[{"secret":{"name":"e"}},{"configMap":{"name":"f"}}]}},
                     {"name":"y","persistentVolumeClaim":{"claimName":"g"}},{"name":"z","ephemeral":{}},
                     {"name":"w","rbd":{"secretRef":{"name":"h"}}},{"name":"v","csi":{"nodePublishSecretRef":{"name":"i"}}}],
-                "resourceClaims":[{"name":"r","resourceClaimName":"j"}]},
-                "status":{"resourceClaimStatuses":[{"name":"s","resourceClaimName":"k"}]}}"#,
+                "resourceClaims":[{"name":"r","resourceClaimName":"j"},{"name":"s","resourceClaimTemplateName":"t"}]},
+                "status":{"resourceClaimStatuses":[{"name":"s","resourceClaimName":"k"},
+                    {"name":"r","resourceClaimName":"l"},{"name":"o","resourceClaimName":"m"}]}}"#,
         ));
         let sorted = |set: &HashSet<Str>| {
             let mut names: Vec<&str> = set.iter().map(Str::as_str).collect();

@@ -3,14 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use machinery::{
     Str, Value,
     codec::json,
     object,
     schema::{self, builtin},
 };
-use outbound::{Backoff, Remote, ReviewKind, Scheme};
+use outbound::{Backoff, CallError, KubeconfigWebhook, ReviewKind, Scheme};
 
 use crate::{TokenAuthenticator, TokenOwner, User};
 
@@ -23,10 +22,12 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// How long one call may take, and the largest answer that is read, in bytes.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ANSWER: usize = 3 << 20;
+/// The pause before the second call.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Tokens that a webhook knows.
 pub struct WebhookTokens {
-    remote: Remote,
+    webhook: KubeconfigWebhook,
     version: &'static str,
     /// The server's audiences: for those a token is asked for if the client says nothing else.
     audiences: Arc<[Str]>,
@@ -34,13 +35,13 @@ pub struct WebhookTokens {
 }
 
 impl WebhookTokens {
-    /// The webhook behind `remote`, asked in this version of the API.
+    /// The tokens of a webhook that is asked in this version of the API.
     ///
     /// # Errors
     /// Another version.
-    pub fn new(remote: Remote, version: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
+    pub fn new(webhook: KubeconfigWebhook, version: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
         let version = check_version(version)?;
-        Ok(WebhookTokens { remote, version, audiences, backoff: outbound::DEFAULT_BACKOFF })
+        Ok(WebhookTokens { webhook, version, audiences, backoff: Backoff::for_webhooks(RETRY_AFTER) })
     }
 
     fn review(&self, token: &str, audiences: &[Str]) -> Value {
@@ -70,11 +71,12 @@ pub fn check_version(version: &str) -> Result<&'static str, String> {
 impl TokenAuthenticator for WebhookTokens {
     async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
         let wanted = audiences.unwrap_or(&self.audiences);
-        let document = Bytes::from(json::encode(&self.review(token, wanted)));
+        let document = json::encode(&self.review(token, wanted));
         let call = outbound::Call { timeout: TIMEOUT, limit: MAX_ANSWER };
-        let answer = self.remote.post_with_retries(document, call, self.backoff).await;
+        let attempt = || self.webhook.call(document.clone(), call);
+        let answer = self.backoff.retry(attempt, CallError::is_transient).await;
         let answer = answer.inspect_err(|error| tracing::error!(%error, "the token webhook cannot be asked"));
-        let answer = answer.map_err(|error| error.text)?;
+        let answer = answer.map_err(|error| error.to_string())?;
         let review = read(&answer, self.version)?;
         owner(&review, wanted, &self.audiences)
     }

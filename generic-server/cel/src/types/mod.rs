@@ -82,6 +82,19 @@ impl Type {
         }
     }
 
+    /// Its full name, as errors say it that are not of the compiler: issues use short ones.
+    pub fn full_name(&self) -> String {
+        match self {
+            Type::Null => "null_type".into(),
+            Type::Duration => "google.protobuf.Duration".into(),
+            Type::Timestamp => "google.protobuf.Timestamp".into(),
+            Type::List(item) => format!("list({})", item.full_name()),
+            Type::Map(entry) => format!("map({}, {})", entry.0.full_name(), entry.1.full_name()),
+            Type::Type(of) => format!("type({})", of.full_name()),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether nothing is known of it, or an error has been told.
     pub(crate) fn is_dyn(&self) -> bool {
         matches!(self, Type::Dyn | Type::Error)

@@ -208,6 +208,17 @@ pub enum Entry {
     Broken(Arc<Broken>),
 }
 
+/// Entries are equal that one write has left, seen in the same way.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Entry::Object(own), Entry::Object(other)) => own.revision == other.revision && own.key == other.key,
+            (Entry::Broken(own), Entry::Broken(other)) => own.revision == other.revision && own.key == other.key,
+            _ => false,
+        }
+    }
+}
+
 impl Entry {
     /// The store's key.
     pub fn key(&self) -> &Arc<str> {

@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, ordmap::DiffItem};
 
 use super::{
     index::{self, Index, Term},
@@ -168,6 +168,18 @@ impl Snapshot {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tree.objects.is_empty()
+    }
+
+    /// Hands over the entries by which `newer` differs, in key order: what was there, and what is there now. Costs what
+    /// differs where one state came of the other.
+    pub fn changes(&self, newer: &Snapshot, mut each: impl FnMut(Option<&Entry>, Option<&Entry>)) {
+        for difference in self.tree.objects.diff(&newer.tree.objects) {
+            match difference {
+                DiffItem::Add(_, new) => each(None, Some(new)),
+                DiffItem::Update { old: (_, old), new: (_, new) } => each(Some(old), Some(new)),
+                DiffItem::Remove(_, old) => each(Some(old), None),
+            }
+        }
     }
 
     /// What is at a key.

@@ -1,7 +1,7 @@
 //! Role-based access control: the authoriser that asks roles and bindings.
 //!
 //! It reads the same caches as every request, so that a binding counts for the next request after the one that made it. The
-//! index over them is made anew by the first request that finds another state: writes of roles are rare, requests are not.
+//! index over them is mended by the first request that finds another state.
 
 mod escalation;
 mod policy;
@@ -13,7 +13,6 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules, aggregate};
 use generic_server::registry::Registry;
-use machinery::Str;
 
 pub(crate) use escalation::{NoEscalation, same_but_for_owners};
 pub(crate) use policy::RoleRef;
@@ -25,7 +24,7 @@ pub(crate) use rule::Rule;
 pub struct Rbac {
     sources: OnceLock<[Arc<Registry>; 4]>,
     policy: ArcSwapOption<Policy>,
-    /// Held while an index is made, so that it is made once.
+    /// Held while an index is made or mended, so that it is done once.
     making: Mutex<()>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct Held {
 
 impl Rbac {
     /// Names the registries of cluster roles, cluster role bindings, roles and role bindings, once they are there.
-    pub(crate) fn attach(&self, sources: [Arc<Registry>; 4]) {
+    pub fn attach(&self, sources: [Arc<Registry>; 4]) {
         let _ = self.sources.set(sources); // a second server in one process would bring its own authoriser
     }
 
@@ -53,7 +52,11 @@ impl Rbac {
         if let Some(policy) = self.policy.load_full().filter(|policy| policy.shows(&states)) {
             return Some(policy);
         }
-        let policy = Arc::new(Policy::new(sources, states));
+        let policy = match self.policy.load_full() {
+            Some(policy) => policy.mended(sources, states),
+            None => Policy::new(sources, states),
+        };
+        let policy = Arc::new(policy);
         self.policy.store(Some(policy.clone()));
         Some(policy)
     }
@@ -78,19 +81,13 @@ impl Rbac {
 
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
         let Some(policy) = self.policy() else { return Decision::no_opinion("") };
-        let (user, info) = (attributes.user, attributes.info);
-        let namespace = if info.is_resource { info.namespace.as_str() } else { "" };
-        let mut missing = Vec::new();
-        for grant in policy.grants(user, namespace) {
-            match policy.rules(grant) {
-                Ok(rules) if rules.iter().any(|rule| rule.allows(info)) => {
-                    return Decision::allow(grant.reason.clone());
-                }
-                Ok(_) => {}
-                Err(error) => missing.push(error),
+        match policy.decide(attributes.user, attributes.info) {
+            Ok(grant) => Decision::allow(grant.reason.clone()),
+            Err(missing) => {
+                let reason = aggregate(&missing).map(|missing| format!("RBAC: {missing}"));
+                Decision::no_opinion(reason.unwrap_or_default())
             }
         }
-        Decision::no_opinion(aggregate(&missing).map_or_else(Str::default, |missing| format!("RBAC: {missing}").into()))
     }
 }
 

@@ -136,6 +136,75 @@ impl fmt::Display for Rule {
     }
 }
 
+/// A role's rules, and which questions none of them is about: most grants of a user are about something else.
+#[derive(Debug)]
+pub(crate) struct Role {
+    rules: Vec<Rule>,
+    verbs: u16,
+    resources: u64,
+    paths: bool,
+}
+
+/// A question, and the bits that a role must have to answer it.
+pub(crate) struct Asked<'a> {
+    info: &'a RequestInfo,
+    verb: u16,
+    resource: u64,
+}
+
+impl Role {
+    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+        let verbs = rules.iter().flat_map(|rule| &rule.verbs).fold(0, |bits, verb| bits | verb_bits(verb));
+        let resources = rules.iter().flat_map(|rule| &rule.resources).fold(0, |bits, name| bits | resource_bits(name));
+        let paths = rules.iter().any(|rule| !rule.paths.is_empty());
+        Role { rules, verbs, resources, paths }
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Whether one of its rules allows what is asked.
+    pub(crate) fn allows(&self, asked: &Asked<'_>) -> bool {
+        let is_about = match asked.info.is_resource {
+            true => self.verbs & asked.verb != 0 && self.resources & asked.resource != 0,
+            false => self.paths,
+        };
+        is_about && self.rules.iter().any(|rule| rule.allows(asked.info))
+    }
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn new(info: &'a RequestInfo) -> Self {
+        Asked { info, verb: verb_bits(info.verb_name()), resource: hash_bit(&info.resource) }
+    }
+}
+
+/// The bit of a verb, or those of all.
+fn verb_bits(verb: &str) -> u16 {
+    const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    if verb == ALL {
+        return u16::MAX;
+    }
+    1 << VERBS.iter().position(|known| *known == verb).unwrap_or(VERBS.len())
+}
+
+/// The bit of a rule's resource, or those of all.
+fn resource_bits(resource: &str) -> u64 {
+    match resource.split('/').next().unwrap_or(resource) {
+        ALL => u64::MAX,
+        name => hash_bit(name),
+    }
+}
+
+/// One of 64 bits by the hash (FNV-1a) of a text.
+fn hash_bit(text: &str) -> u64 {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    1 << (hash >> 58)
+}
+
 /// Texts as Go shows them: `["a" "b"]`.
 pub(crate) struct Texts<'a>(pub(crate) &'a [Str]);
 
@@ -192,6 +261,31 @@ mod tests {
         check(&one, "get", "pods", "a", true);
         check(&one, "get", "pods", "b", false);
         check(&one, "list", "pods", "", false);
+    }
+
+    #[test]
+    fn a_role_allows_what_one_of_its_rules_allows() {
+        let role = Role::new(vec![
+            rule(&["get"], &[""], &["pods", "services/*"], &[]),
+            rule(&["*"], &["apps"], &["*/scale"], &[]),
+            rule(&["use"], &[""], &["podsecuritypolicies"], &[]),
+        ]);
+        let check = |verb: &str, group: &str, what: &str, expect: bool| {
+            let (resource, sub) = what.split_once('/').unwrap_or((what, ""));
+            let info = RequestInfo { subresource: sub.into(), ..resource_info(verb, group, "v1", resource) };
+            assert_eq!(role.allows(&Asked::new(&info)), expect, "{verb} {group} {what}");
+            assert_eq!(role.rules().iter().any(|rule| rule.allows(&info)), expect, "{verb} {group} {what}");
+        };
+        check("get", "", "pods", true);
+        check("list", "", "pods", false);
+        check("get", "", "secrets", false);
+        check("patch", "apps", "deployments/scale", true);
+        check("use", "", "podsecuritypolicies", true);
+        check("impersonate", "", "users", false);
+        let info = RequestInfo { path: "/metrics".into(), method: "get".into(), ..RequestInfo::default() };
+        assert!(!role.allows(&Asked::new(&info)));
+        let paths = Rule { verbs: vec!["get".into()], paths: vec!["/metrics".into()], ..Rule::default() };
+        assert!(Role::new(vec![paths]).allows(&Asked::new(&info)));
     }
 
     #[test]

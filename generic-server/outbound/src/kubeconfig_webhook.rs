@@ -1,0 +1,247 @@
+//! A webhook that a kubeconfig file names. The files that this one names may change while the server runs.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use arc_swap::ArcSwap;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use tokio::time::Instant;
+
+use crate::{Call, CallError, Credentials, Identity, Kubeconfig, Services, Source, Target, Webhook, webhook::Access};
+
+/// How often files are read that the kubeconfig names (client-go: tokens once a minute).
+const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// The webhook.
+pub struct KubeconfigWebhook {
+    config: Kubeconfig,
+    current: ArcSwap<Loaded>,
+    /// When the files were read last.
+    read: Mutex<Instant>,
+}
+
+/// What the files said, and the webhook made of it.
+struct Loaded {
+    files: Files,
+    webhook: Webhook,
+}
+
+/// The content of everything that may be in a file.
+#[derive(PartialEq, Eq)]
+struct Files {
+    bundle: Vec<u8>,
+    identity: Option<Identity>,
+    token: Option<String>,
+}
+
+impl KubeconfigWebhook {
+    /// Reads a kubeconfig file and those that it names.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let config = Kubeconfig::load(path)?;
+        let files = Files::read(&config)?;
+        let loaded = Loaded::new(&config, files)?;
+        Ok(KubeconfigWebhook { config, current: ArcSwap::from_pointee(loaded), read: Mutex::new(Instant::now()) })
+    }
+
+    /// Sends a document and gives the answer's body.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn call(&self, document: impl Into<Bytes>, call: Call) -> Result<Bytes, CallError> {
+        self.reread().await;
+        let current = self.current.load_full();
+        current.webhook.call(document, call).await
+    }
+
+    /// Takes what the files say now, once in a while. Where they say nothing that can be used, what they said before counts.
+    async fn reread(&self) {
+        let is_due = {
+            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_due = self.config.names_files() && read.elapsed() >= READ_EVERY;
+            if is_due {
+                *read = Instant::now();
+            }
+            is_due
+        };
+        if !is_due {
+            return;
+        }
+        let config = self.config.clone();
+        let current = self.current.load_full();
+        let again = move || {
+            let files = Files::read(&config)?;
+            if files == current.files { Ok(None) } else { Loaded::new(&config, files).map(Some) }
+        };
+        match tokio::task::spawn_blocking(again).await {
+            Ok(Ok(Some(loaded))) => self.current.store(Arc::new(loaded)),
+            Ok(Ok(None)) => {}
+            Ok(Err(why)) => {
+                tracing::error!(server = %self.config.server, %why, "the old files of a kubeconfig stay in use")
+            }
+            Err(why) => tracing::error!(%why, "reading files of a kubeconfig was given up"),
+        }
+    }
+}
+
+impl Files {
+    fn read(config: &Kubeconfig) -> Result<Self, String> {
+        let bundle = config.authorities.as_ref().map(content).transpose()?.unwrap_or_default();
+        let identity = match &config.identity {
+            Some((certificate, key)) => Some(Identity { certificate: content(certificate)?, key: content(key)? }),
+            None => None,
+        };
+        let token = match &config.credentials {
+            Credentials::Token(token) => Some(token.clone()),
+            Credentials::TokenFile(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let token = text.trim();
+                if token.is_empty() {
+                    return Err(format!("read empty token from file {:?}", path.display().to_string()));
+                }
+                Some(token.to_owned())
+            }
+            Credentials::None | Credentials::Basic(..) => None,
+        };
+        Ok(Files { bundle, identity, token })
+    }
+}
+
+fn content(source: &Source) -> Result<Vec<u8>, String> {
+    match source {
+        Source::Inline(bytes) => Ok(bytes.clone()),
+        Source::File(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display())),
+    }
+}
+
+impl Loaded {
+    fn new(config: &Kubeconfig, files: Files) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        let authorization = match (&config.credentials, &files.token) {
+            (_, Some(token)) => Some(format!("Bearer {token}")),
+            (Credentials::Basic(user, password), None) => {
+                Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+            }
+            _ => None,
+        };
+        if let Some(text) = authorization {
+            let mut value = HeaderValue::from_str(&text).map_err(|_| "the token is no text for a header".to_owned())?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        for (name, value) in &config.impersonation {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name:?}: {error}"))?;
+            let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
+            headers.append(name, value);
+        }
+        let access = Access {
+            bundle: files.bundle.clone(),
+            insecure: config.insecure,
+            server_name: config.server_name.clone(),
+            identity: files.identity.clone(),
+            headers,
+        };
+        let target = Target::Url(config.server.as_str().into());
+        let webhook = Webhook::with_access(target, access, Arc::<Services>::default());
+        webhook.check()?;
+        Ok(Loaded { files, webhook })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full};
+    use hyper::{Request, Response, body::Incoming, service::service_fn};
+    use hyper_util::rt::TokioIo;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server without TLS that answers each request by what `answer` makes of the number of requests before and of it.
+    async fn serve(answer: fn(usize, &Request<Incoming>) -> Response<Full<Bytes>>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let served = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let served = served.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let served = served.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let response = answer(served, &request);
+                    async move {
+                        request.into_body().collect().await?;
+                        Ok::<_, hyper::Error>(response)
+                    }
+                });
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
+                );
+            }
+        });
+        address.to_string()
+    }
+
+    fn webhook(dir: &Path, server: &str, user: &str) -> KubeconfigWebhook {
+        let text = format!(
+            "clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+        );
+        let path = dir.join("kubeconfig");
+        std::fs::write(&path, text).expect("written");
+        KubeconfigWebhook::load(&path).expect("valid")
+    }
+
+    const CALL: Call = Call { timeout: Duration::from_secs(20), limit: 100 };
+
+    #[tokio::test]
+    async fn who_asks_for_patience_is_called_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let server = serve(|served, request| {
+            assert_eq!(request.uri().query(), Some("timeout=20s"));
+            let response = Response::builder().status(if served == 0 { 503 } else { 200 });
+            let response = if served == 0 { response.header("retry-after", "0") } else { response };
+            response.body(Full::new(request.uri().path().to_owned().into())).expect("a response")
+        });
+        let hook = webhook(dir.path(), &format!("http://{}/path", server.await), "");
+        assert_eq!(hook.call(b"{}".to_vec(), CALL).await.as_deref(), Ok(&b"/path"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_token_is_not_said_without_tls() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let server = serve(|_, request| {
+            let said = request.headers().contains_key("authorization");
+            Response::new(Full::new(said.to_string().into()))
+        });
+        let hook = webhook(dir.path(), &format!("http://{}", server.await), "token: secret");
+        assert_eq!(hook.call(b"{}".to_vec(), CALL).await.as_deref(), Ok(&b"false"[..]));
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let load = |cluster: &str, user: &str| {
+            let text = format!(
+                "clusters: [{{name: c, cluster: {{server: 'https://h', {cluster}}}}}]\n\
+                 users: [{{name: u, user: {{{user}}}}}]\n\
+                 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+            );
+            std::fs::write(dir.path().join("kubeconfig"), text).expect("written");
+            KubeconfigWebhook::load(&dir.path().join("kubeconfig")).map(|_| ()).expect_err("wrong")
+        };
+        std::fs::write(dir.path().join("empty"), " \n").expect("written");
+        let why = load("", "tokenFile: empty");
+        assert!(why.starts_with("read empty token from file"), "{why}");
+        assert!(load("", "tokenFile: nowhere").contains("nowhere"));
+        assert!(!load("certificate-authority: empty", "").is_empty());
+        assert!(!load("", "client-certificate: empty, client-key: empty").is_empty());
+        assert!(!load("", "token: \"a\\nb\"").contains("a\nb"), "secrets are not shown");
+    }
+}
