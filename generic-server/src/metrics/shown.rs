@@ -9,7 +9,7 @@ use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFami
 pub struct ShownMetrics {
     /// `--disabled-metrics`: families that are left out.
     pub disabled: BTreeSet<String>,
-    /// `--allow-metric-labels`: by family and label the values that are shown; all others are one, [`UNEXPECTED`].
+    /// `--allow-metric-labels`: by family and label the values that are shown; all others are one, `unexpected`.
     pub allowed: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
