@@ -3,7 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
 };
 
 use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
@@ -52,14 +52,7 @@ pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> 
         files.sync_dir(parent(file)).map_err(tell)?;
         Ok(upto)
     };
-    let adoptions = || shared.adoptions.load(Ordering::Acquire);
-    let mut before = adoptions();
-    let mut written = write();
-    // A copy that takes the database's place closes the one that was read: then it is read from the start.
-    while written.is_err() && adoptions() != before {
-        before = adoptions();
-        written = write();
-    }
+    let written = shared.reading(write);
     if written.is_err() {
         // It is worthless, whether it can be removed or not.
         let _ = files.remove(&partial);
@@ -264,5 +257,56 @@ impl Writer {
     pub(crate) fn adopt(&mut self, copied: Result<Copied, Error>) {
         let copied = copied.map_err(|error| give_up(&self.shared, &error)).ok();
         self.checkpoints.copy_ended(copied);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::{
+        super::{
+            Embedded, Options,
+            read::{Past, changes},
+        },
+        *,
+    };
+    use crate::{Expect, Range, Store};
+
+    /// Puts a copy in the database's place, as the checkpoint's thread does.
+    fn adopt(shared: &Shared) {
+        copy_closely(shared).expect("a copy").adopt(shared).expect("adopted");
+    }
+
+    #[tokio::test]
+    async fn a_read_is_begun_again_when_a_copy_takes_the_databases_place() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(dir.path(), Options::default()).expect("open");
+        store.put("/a", Bytes::from_static(b"1"), Expect::Absent, None).await.expect("written");
+        // After a start the database has what the journal had.
+        store.close().await;
+        drop(store);
+        let store = Embedded::open(dir.path(), Options::default()).expect("open");
+        let shared = &store.shared;
+        let mut rounds = 0;
+        let found = shared.reading(|| {
+            let view = shared.view()?;
+            rounds += 1;
+            if rounds == 1 {
+                adopt(shared);
+            }
+            changes(&view, "/", 0, usize::MAX, |key| shared.key(key))
+        });
+        assert_eq!((rounds, found.expect("read").events.len()), (2, 1));
+
+        let mut past = Past::new(shared);
+        let range = shared.range(&Range { prefix: "/".into(), ..Range::default() }).expect("read");
+        let found = shared.index().latest("/a").expect("there");
+        for _ in 0..2 {
+            let value = past.read(|values| values.key_value(found.clone())).expect("read");
+            assert_eq!(value, range.items[0]);
+            adopt(shared);
+        }
+        store.close().await;
     }
 }

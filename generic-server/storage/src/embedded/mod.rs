@@ -122,8 +122,8 @@ struct Shared {
     queue: Queue<Request>,
     /// All sinks have been fed up to this revision.
     delivered: AtomicU64,
-    /// How often a copy has taken the database's place.
-    adoptions: AtomicU64,
+    /// How often another database has taken the engine's place.
+    replaced: AtomicU64,
     clock: Clock,
     /// What is wrong at present.
     troubles: Troubles,
@@ -152,7 +152,7 @@ impl Embedded {
         let shared = Arc::new(Shared {
             clock: Clock::new(options.wall_clock.unwrap_or_else(SystemTime::now), loaded.newest),
             delivered: AtomicU64::new(revision),
-            adoptions: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
             index: RwLock::new(loaded.index),
             pending: RwLock::new(pending),
             applied: AtomicU64::new(applied),
@@ -244,6 +244,18 @@ impl Shared {
         }
     }
 
+    /// Reads, and again from the start if another database has taken the engine's place meanwhile: that closes the one that
+    /// was read.
+    fn reading<T>(&self, mut read: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        loop {
+            let before = self.replaced.load(Ordering::Acquire);
+            let done = read();
+            if done.is_ok() || self.replaced.load(Ordering::Acquire) == before {
+                return done;
+            }
+        }
+    }
+
     /// Refuses when the store is closed.
     fn open(&self) -> Result<(), Error> {
         match self.queue.is_closed() {
@@ -275,6 +287,7 @@ impl Shared {
     }
 
     fn reopen_into(&self, engine: &mut Option<Database>) -> Result<(), Error> {
+        self.replaced.fetch_add(1, Ordering::AcqRel);
         close(engine.take());
         let (folder, cache) = (&self.folder, self.options.cache);
         let opened = open_database(&*folder.files, &self.database_path(), cache, &folder.unsynced_database());
@@ -305,7 +318,7 @@ impl Shared {
         let mut engine = self.engine_mut();
         match self.folder.put_in_place(path) {
             Ok(()) => {
-                self.adoptions.fetch_add(1, Ordering::AcqRel);
+                self.replaced.fetch_add(1, Ordering::AcqRel);
                 close(engine.replace(copy));
                 self.folder.set_unsynced_database(unsynced);
                 Ok(())

@@ -47,13 +47,19 @@ impl Shared {
 
     /// Reads a key.
     pub(crate) fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
-        let (found, revision, view) = self.consult(|index| Ok(index.latest(key)))?;
-        let value = found.map(|found| Values::open(&view)?.key_value(found)).transpose()?;
-        Ok((value, revision))
+        self.reading(|| {
+            let (found, revision, view) = self.consult(|index| Ok(index.latest(key)))?;
+            let value = found.map(|found| Values::open(&view)?.key_value(found)).transpose()?;
+            Ok((value, revision))
+        })
     }
 
     /// Reads a range.
     pub(crate) fn range(&self, range: &Range) -> Result<RangeResult, Error> {
+        self.reading(|| self.range_once(range))
+    }
+
+    fn range_once(&self, range: &Range) -> Result<RangeResult, Error> {
         let start = range.start.as_deref().unwrap_or("");
         let ((found, remaining), revision, view) = self.consult(|index| {
             let at = range.at.unwrap_or(index.revision);
@@ -139,16 +145,28 @@ impl<'a> Past<'a> {
         Past { shared, values: None }
     }
 
+    /// Reads from the database as it was when it was first asked, if that is still open.
+    pub(crate) fn read<T>(&mut self, read: impl Fn(&Values) -> Result<T, Error>) -> Result<T, Error> {
+        self.shared.reading(|| {
+            let values = match self.values.take() {
+                Some(values) => values,
+                None => Values::open(&self.shared.view()?)?,
+            };
+            let done = read(&values)?;
+            self.values = Some(values);
+            Ok(done)
+        })
+    }
+
     /// What an entry replaces; `None` if nothing, or if compaction has dropped it.
     pub(crate) fn previous(&mut self, entry: &Entry) -> Result<Option<KeyValue>, Error> {
         if entry.previous == 0 {
             return Ok(None);
         }
         let known = self.shared.pending().get(entry.previous).and_then(|entry| entry.value.clone());
-        let value = match (known, &self.values) {
-            (Some((value, _)), _) => Some(value),
-            (None, Some(values)) => values.value(entry.previous)?,
-            (None, None) => self.values.insert(Values::open(&self.shared.view()?)?).value(entry.previous)?,
+        let value = match known {
+            Some((value, _)) => Some(value),
+            None => self.read(|values| values.value(entry.previous))?,
         };
         Ok(value.map(|value| replaced(&entry.key, value, &entry.record())))
     }

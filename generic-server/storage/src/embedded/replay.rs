@@ -37,12 +37,14 @@ fn catch_up(shared: &Shared, prefix: &str, mut watcher: Watcher) -> Result<Watch
     loop {
         // In this order: the view has all that is delivered, and nothing of it had been dropped if it still is readable.
         let delivered = shared.delivered();
-        let view = shared.view()?;
-        let oldest = shared.index().oldest;
-        if watcher.after + 1 < oldest {
-            return Err(Error::Compacted { oldest });
-        }
-        let found = changes(&view, prefix, watcher.after, CHUNK, |key| shared.key(key))?;
+        let found = shared.reading(|| {
+            let view = shared.view()?;
+            let oldest = shared.index().oldest;
+            if watcher.after + 1 < oldest {
+                return Err(Error::Compacted { oldest });
+            }
+            changes(&view, prefix, watcher.after, CHUNK, |key| shared.key(key))
+        })?;
         // What is committed but not delivered comes by the writer.
         watcher.feed_until(&found.events, delivered);
         let seen = found.last.unwrap_or(delivered).min(delivered);

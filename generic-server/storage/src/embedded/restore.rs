@@ -52,7 +52,7 @@ impl Writer {
         self.usable()?;
         // So that one commit in the database is the whole of it: the journal holds nothing more.
         self.settle_all()?;
-        let (batch, restored) = self.plan(content)?;
+        let (batch, restored) = self.shared.reading(|| self.plan(content))?;
         if batch.planned.is_empty() {
             return Ok(restored);
         }

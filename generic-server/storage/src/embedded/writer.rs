@@ -16,7 +16,7 @@ use super::{
     index::Found,
     journal::Journal,
     queue::Weigh,
-    read::{Past, Values, changes},
+    read::{Past, changes},
     restore::{Content, Restored},
     room,
     trouble::Part,
@@ -382,12 +382,10 @@ impl Writer {
         if batch.refused.is_empty() {
             return;
         }
-        let values = self.shared.view().and_then(|view| Values::open(&view));
+        let mut past = Past::new(&self.shared);
         for refused in batch.refused {
-            let current = refused.current.map(|found| match &values {
-                Ok(values) => values.key_value(found).map(Box::new),
-                Err(error) => Err(error.clone()),
-            });
+            let current =
+                refused.current.map(|found| past.read(|values| values.key_value(found.clone()).map(Box::new)));
             let error = current.transpose().map_or_else(|error| error, |current| Error::Conflict { current });
             let _ = refused.answer.send(Err(error));
         }
@@ -401,8 +399,10 @@ impl Writer {
             if watcher.after + 1 < oldest {
                 return Err(Error::Compacted { oldest });
             }
-            let view = self.shared.view()?;
-            let missed = changes(&view, &prefix, watcher.after, usize::MAX, |key| self.shared.key(key))?;
+            let missed = self.shared.reading(|| {
+                let view = self.shared.view()?;
+                changes(&view, &prefix, watcher.after, usize::MAX, |key| self.shared.key(key))
+            })?;
             watcher.feed(&missed.events);
             watcher.after = delivered;
         }
