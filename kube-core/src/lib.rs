@@ -4,6 +4,9 @@ pub mod admission;
 pub mod capabilities;
 mod conversion;
 mod defaults;
+#[cfg(test)]
+#[path = "../tests/late/mod.rs"]
+mod late;
 mod namespaces;
 mod posted;
 mod review;

@@ -3,7 +3,10 @@
 
 use std::{hash::BuildHasher as _, net::IpAddr, sync::Arc};
 
-use generic_server::{options::DeleteOptions, registry::Registry};
+use generic_server::{
+    options::DeleteOptions,
+    registry::{Registry, read_error},
+};
 use machinery::{
     Value,
     meta::{
@@ -12,6 +15,7 @@ use machinery::{
     },
     object,
 };
+use storage::cache::{ReadAt, Snapshot};
 
 use super::range::Usable;
 
@@ -111,19 +115,33 @@ impl Addresses {
 
     /// Takes any address of this family for the service.
     pub(crate) async fn take_next(&self, owner: &Owner, wanted: Family) -> Result<IpAddr, AddressError> {
+        let (known, is_latest) = self.objects.cache().peek_all();
+        match self.take_free(owner, wanted, &known).await {
+            // Addresses that were given back may still be in the cache.
+            Err(AddressError::Full) if !is_latest => {
+                let stored = self.objects.cache().read(ReadAt::Latest).await;
+                let unread = |error| read_error(&error, &self.objects.group_resource());
+                let stored = stored.map_err(|error| AddressError::Failed(Box::new(unread(error))))?;
+                self.take_free(owner, wanted, &stored).await
+            }
+            done => done,
+        }
+    }
+
+    /// Takes an address that is not among the `known` ones.
+    async fn take_free(&self, owner: &Owner, wanted: Family, known: &Snapshot) -> Result<IpAddr, AddressError> {
         let ranges = self.ranges(wanted);
         for usable in ranges.iter().filter_map(|cidr| Usable::of(*cidr)) {
             for (tried, ip) in usable.from(random()).enumerate() {
                 if tried % PATIENCE == PATIENCE - 1 {
                     tokio::task::yield_now().await;
                 }
-                let key = self.objects.key("", &ip.to_string());
-                if self.objects.cache().latest().get(&key).is_some() {
+                if known.get(&self.objects.key("", &ip.to_string())).is_some() {
                     continue;
                 }
                 match self.note(owner, ip).await {
                     Ok(()) => return Ok(ip),
-                    Err(AddressError::Taken) => {} // another server was faster
+                    Err(AddressError::Taken) => {} // by another server, or since
                     Err(error) => return Err(error),
                 }
             }
@@ -216,4 +234,51 @@ fn is_ready(range: &Value) -> bool {
 /// Each `RandomState` has keys of its own, from the system's randomness.
 pub(super) fn random() -> u64 {
     std::hash::RandomState::new().hash_one(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use generic_server::{
+        admission::Chain,
+        registry::{Backing, Settings},
+    };
+    use storage::Memory;
+
+    use super::*;
+    use crate::late;
+
+    async fn registry(store: &Arc<late::Late>, plural: &str) -> Arc<Registry> {
+        let rows = crate::resources();
+        let row = rows.into_iter().find(|row| row.group == "networking.k8s.io" && row.plural == plural);
+        let (admission, settings) = (Arc::new(Chain::default()), Settings::default());
+        let backing = Backing { store: store.clone(), encryption: None, root: "/registry".into(), admission, settings };
+        let registry = Registry::start(row.expect("a row"), &backing);
+        registry.ready().await.expect("it fills");
+        registry
+    }
+
+    async fn server(store: &Arc<late::Late>) -> Addresses {
+        Addresses::new(registry(store, "ipaddresses").await, registry(store, "servicecidrs").await)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_was_given_back_is_found_whatever_the_cache_says() {
+        let memory = Memory::new();
+        let stores = [late::Late::new(&memory, 0), late::Late::new(&memory, 0)];
+        let [one, other] = [server(&stores[0]).await, server(&stores[1]).await];
+        let range = object! {
+            "kind" => "ServiceCIDR", "apiVersion" => "networking.k8s.io/v1",
+            "metadata" => object! { "name" => "kubernetes" },
+            "spec" => object! { "cidrs" => machinery::array!["10.0.0.0/30"] },
+        };
+        one.ranges.create_as_server(range).await.expect("made");
+        let service = |name: &str| Owner { namespace: "default".into(), name: name.into() };
+        let first = one.take_next(&service("a"), Family::V4).await.expect("free");
+        one.take_next(&service("b"), Family::V4).await.expect("free");
+        assert!(matches!(one.take_next(&service("c"), Family::V4).await, Err(AddressError::Full)));
+
+        stores[0].hold();
+        other.give_back(&service("a"), first).await;
+        assert_eq!(one.take_next(&service("c"), Family::V4).await.expect("the one that was given back"), first);
+    }
 }
