@@ -1,5 +1,7 @@
 //! Documents that clients send, as the types of rows: decoded, checked for unknown fields, defaulted.
 
+mod type_meta;
+
 use bytes::Bytes;
 use machinery::{
     Value,
@@ -7,7 +9,7 @@ use machinery::{
     meta::{
         GroupVersion,
         field_error::FieldError,
-        go_text::{self, json_type_name, no_type_in},
+        go_text::{self, no_type_in},
         gvk::GroupKind,
         status::Status,
     },
@@ -16,6 +18,8 @@ use machinery::{
         builtin::{self, Scheme},
     },
 };
+
+pub(crate) use type_meta::{no_text_in, type_text};
 
 use crate::{
     negotiate::Media,
@@ -39,7 +43,7 @@ pub(crate) fn decode_object(
 ) -> Result<(Value, Vec<String>), Status> {
     let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
     let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
-    let value = expected.check_kind(value, bytes)?;
+    let value = expected.check_kind(value, bytes, media)?;
     let text = matches!(media, Media::Json).then_some(&**bytes);
     let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(&e))?;
     if cut && depth(&value) >= json::MAX_DEPTH {
@@ -133,8 +137,20 @@ impl Expected<'_> {
         protobuf::decode_raw(id, envelope.raw).map_err(|e| self.unhandled(&e.to_string()))
     }
 
+    /// The document's apiVersion and kind, as it says. A custom resource is asked for them by name.
+    fn type_of(&self, value: &Value, bytes: &[u8], media: Media) -> Result<(String, String), Status> {
+        let text = matches!(media, Media::Json).then_some(bytes);
+        let named = |key: &str| type_text(value, key, text).map_err(|why| self.unrecognized(&why, bytes));
+        let (api_version, kind) = (named("apiVersion")?, named("kind")?);
+        if self.row.built_in || self.kind != self.row.kind {
+            return Ok((api_version, kind));
+        }
+        let own = |key: &str| value.str_at(&[key]).unwrap_or_default().to_owned();
+        Ok((own("apiVersion"), own("kind")))
+    }
+
     /// Fills in kind and apiVersion, or refuses another kind's document.
-    fn check_kind(&self, value: Value, bytes: &[u8]) -> Result<Value, Status> {
+    fn check_kind(&self, value: Value, bytes: &[u8], media: Media) -> Result<Value, Status> {
         let mut value = match value {
             Value::Null => Value::object(),
             Value::Object(_) => value,
@@ -142,8 +158,7 @@ impl Expected<'_> {
                 return Err(self.unrecognized(&no_type_in(&other), bytes));
             }
         };
-        let text = |key: &str| type_text(&value, key).map_err(|why| self.unrecognized(&why, bytes));
-        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+        let (api_version, kind) = self.type_of(&value, bytes, media)?;
         let expected =
             if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
         let api_version = match api_version.split_once('/') {
@@ -221,11 +236,6 @@ impl Expected<'_> {
         };
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
     }
-}
-
-/// Go's words for a kind or apiVersion that is no text, where a document's type is looked for.
-pub(crate) fn no_text_in(document: &Value) -> Option<String> {
-    ["apiVersion", "kind"].into_iter().find_map(|key| type_text(document, key).err())
 }
 
 /// Whether a document can be read as one of the built-in type that it says it is; why not in the decoder's words.
@@ -402,18 +412,6 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
         return String::from_utf8_lossy(start).into_owned() + more;
     }
     start.iter().map(|b| format!("{b:02x}")).collect::<String>() + more
-}
-
-/// A document's `kind` or `apiVersion`; empty if it has none.
-pub(crate) fn type_text(document: &Value, key: &str) -> Result<String, String> {
-    match document.get(key) {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.to_string()),
-        Some(other) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            json_type_name(other)
-        )),
-    }
 }
 
 /// What upstream says of a Go type that cannot be written as protobuf, nor read.

@@ -59,8 +59,9 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
     if !matches!(value, Value::Object(_) | Value::Null) {
         return Err(no_type_in(&value));
     }
-    let api_version = crate::decode::type_text(&value, "apiVersion")?;
-    let kind = crate::decode::type_text(&value, "kind")?;
+    let text = matches!(media, Media::Json).then_some(&**bytes);
+    let api_version = crate::decode::type_text(&value, "apiVersion", text)?;
+    let kind = crate::decode::type_text(&value, "kind", text)?;
     check_kind(&GroupVersion::parse(&api_version).map_err(|e| e.to_string())?, &kind)?;
     let schema = builtin::schema_of("", "v1", KIND).expect("the table has DeleteOptions");
     schema::decode(schema, value).map(|(value, _)| value).map_err(|e| e.to_string())

@@ -196,6 +196,16 @@ fn item(bytes: &[u8], pos: usize, index: usize) -> Option<Range<usize>> {
     None
 }
 
+/// The names of an object's members, in the order of the text and as often as they are there; none if it is no object's.
+pub fn names(bytes: &[u8]) -> Vec<Cow<'_, str>> {
+    let mut names = Vec::new();
+    let Some(mut members) = Members::of(bytes, 0) else { return names };
+    while let Some(Some((name, _))) = members.next() {
+        names.push(name);
+    }
+    names
+}
+
 /// The string at the end of a chain of objects; `None` if it is not there or not a string.
 pub fn text<'a>(bytes: &'a [u8], path: &[&str]) -> Option<Cow<'a, str>> {
     let value = field(bytes, path)?;
@@ -377,6 +387,12 @@ mod tests {
         ] {
             assert_eq!(at(text, steps), want.map(str::as_bytes), "{steps:?}");
         }
+    }
+
+    #[test]
+    fn names_come_in_the_order_of_the_text() {
+        assert_eq!(names(br#" {"b": {"x": 1}, "a": 2, "b": 3}"#), ["b", "a", "b"]);
+        assert!(names(b"[1]").is_empty() && names(b"").is_empty());
     }
 
     #[test]
