@@ -1,7 +1,8 @@
 //! How objects stand in the store, and how stored bytes become what is sent.
 //!
 //! An object is stored as JSON that starts with its kind and apiVersion (so that a list can send the rest alone) and
-//! carries no resourceVersion. That is spliced in once, at the end of the metadata, when the revision is known.
+//! carries no resourceVersion. That is spliced in once, at the end of the metadata, when the revision is known. Custom
+//! resources are stored in the same way and sent with their apiVersion first, as upstream does.
 
 use std::sync::Arc;
 
@@ -46,6 +47,8 @@ struct Custom {
 /// A version that custom resources may be stored in.
 struct CustomVersion {
     head: Bytes,
+    /// What they start with when they are sent; as long as `head`.
+    sent: Bytes,
     api_version: Str,
     schema: LazySchema,
 }
@@ -81,10 +84,17 @@ impl StoredForm {
     pub fn custom(row: &Resource, versions: &[Resource], settled: Revision) -> Self {
         let version = |row: &Resource| {
             let api_version = row.api_version();
-            CustomVersion { head: head(&row.kind, &api_version), api_version, schema: row.schema.clone() }
+            let (head, sent) = (head(&row.kind, &api_version), custom_head(&row.kind, &api_version));
+            CustomVersion { head, sent, api_version, schema: row.schema.clone() }
         };
         let custom = Custom { versions: versions.iter().map(version).collect(), settled };
         StoredForm { custom: Some(custom), ..StoredForm::new(row, &[]) }
+    }
+
+    /// What a custom resource starts with when it is sent, if not with what it starts with here.
+    fn sent_head(&self, stored: &[u8]) -> Option<&Bytes> {
+        let mut versions = self.custom.iter().flat_map(|custom| &custom.versions);
+        versions.find(|version| stored.starts_with(&version.head)).map(|version| &version.sent)
     }
 
     /// Whether bytes start as this server has written them.
@@ -110,6 +120,12 @@ impl StoredForm {
     /// Encodes an object for the store.
     pub fn encode(&self, object: &Value) -> Bytes {
         encode_after(self.head_of(object), object, false)
+    }
+
+    /// Encodes an object that is sent and was not stored.
+    pub fn encode_unstored(&self, object: &Value) -> Bytes {
+        let head = self.head_of(object);
+        encode_after(self.sent_head(head).unwrap_or(head), object, false)
     }
 
     /// Encodes a custom resource that came from another version. It has the defaults of that version, not those of its
@@ -159,7 +175,9 @@ impl StoredForm {
         let end = metadata.range.end - 1; // before the closing brace
         let empty = stored[metadata.range.start + 1..end].iter().all(u8::is_ascii_whitespace);
         let mut bytes = BytesMut::with_capacity(stored.len() + 42);
-        bytes.put_slice(&stored[..end]);
+        let sent_head = self.sent_head(stored).map_or(&[][..], |head| head);
+        bytes.put_slice(sent_head);
+        bytes.put_slice(&stored[sent_head.len()..end]);
         if !empty {
             bytes.put_u8(b',');
         }
@@ -277,6 +295,16 @@ pub(super) fn head(kind: &str, api_version: &str) -> Bytes {
     json::write_string(&mut out, kind);
     out.extend_from_slice(b",\"apiVersion\":");
     json::write_string(&mut out, api_version);
+    out.push(b',');
+    out.into()
+}
+
+/// `{"apiVersion":"V","kind":"K",`: what custom resources start with when they are sent.
+pub(super) fn custom_head(kind: &str, api_version: &str) -> Bytes {
+    let mut out = b"{\"apiVersion\":".to_vec();
+    json::write_string(&mut out, api_version);
+    out.extend_from_slice(b",\"kind\":");
+    json::write_string(&mut out, kind);
     out.push(b',');
     out.into()
 }

@@ -51,7 +51,7 @@ impl VersionForm {
         let converter = row.conversion.clone()?;
         let at = registry.versions().iter().position(|r| r.version == row.version && r.group == row.group);
         let api_version = row.api_version();
-        let head = codec::head(&row.kind, &api_version);
+        let head = if row.built_in { codec::head } else { codec::custom_head }(&row.kind, &api_version);
         Some(VersionForm { api_version, head, number: at.map_or(0, |i| i as u32) + 1, converter })
     }
 
