@@ -299,6 +299,8 @@ where
     let stop = server.lifecycle.stopped_listening().clone();
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
+        // As Go's servers write names: some clients of HTTP/1.1 mind the case.
+        .title_case_headers(true)
         .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_header_size(MAX_HEADER_BYTES)
