@@ -214,9 +214,45 @@ fn what_is_wrong_is_told_with_its_place() {
         &["14: error during formatting: decimal clause can only be used on integers, was given string"],
     );
     wrong("'%s %s'.format(['x'])", &["15: index 1 out of range"]);
-    wrong("(true", &["6: Syntax error: missing ')' at '<EOF>'"]);
     wrong("str.x", &["4: type 'string' does not support field selection"]);
     wrong("num == null", &["5: found no matching overload for '_==_' applied to '(int, null)'"]);
+}
+
+#[test]
+fn syntax_errors_say_what_was_expected_and_where_reading_goes_on() {
+    const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
+                           IDENTIFIER}";
+    let check = |text: &str, expect: &[&str]| {
+        let expect: Vec<String> = expect.iter().map(|line| line.replace("OPERAND", OPERAND)).collect();
+        wrong(text, &expect.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    check("(true", &["6: Syntax error: mismatched input '<EOF>' expecting ')'"]);
+    check("[1,2", &["5: Syntax error: mismatched input '<EOF>' expecting {']', ','}"]);
+    check("{1:2", &["5: Syntax error: mismatched input '<EOF>' expecting {'}', ','}"]);
+    check("{1:2,", &["6: Syntax error: missing '}' at '<EOF>'"]);
+    check("[1,,2]", &["4: Syntax error: mismatched input ',' expecting ']'"]);
+    check("[1 2]", &["4: Syntax error: extraneous input '2' expecting {']', ','}"]);
+    check("{\"a\" 1}", &["6: Syntax error: missing ':' at '1'"]);
+    check("true ? 1", &["9: Syntax error: mismatched input '<EOF>' expecting ':'"]);
+    check("1 + + 2", &["5: Syntax error: extraneous input '+' expecting OPERAND"]);
+    check("in a", &["1: Syntax error: extraneous input 'in' expecting OPERAND"]);
+    check("..", &["2: Syntax error: no viable alternative at input '..'"]);
+    check(
+        "1 = 2",
+        &["3: Syntax error: token recognition error at: '= '", "5: Syntax error: extraneous input '2' expecting <EOF>"],
+    );
+    check("'''abc", &["3: Syntax error: token recognition error at: ''abc'"]);
+    check(
+        r#""\q""#,
+        &[
+            r#"1: Syntax error: token recognition error at: '"\q'"#,
+            r#"4: Syntax error: token recognition error at: '"'"#,
+            "5: Syntax error: mismatched input '<EOF>' expecting OPERAND",
+        ],
+    );
+    check("str.`a-b`", &["5: unsupported syntax: '`'"]);
+    check("x{1:2}", &["3: Syntax error: mismatched input '1' expecting {'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}"]);
+    holds("size([,]) == 0 && size({,}) == 0");
 }
 
 #[test]

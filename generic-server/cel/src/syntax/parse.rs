@@ -13,6 +13,12 @@ const DEEPEST: usize = 250;
 /// What an operand may begin with, as syntax errors tell it.
 const OPERAND: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// The same where a call's arguments may end.
+const OPERAND_OR_END: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// The same where an index may be optional.
+const OPERAND_OR_OPTION: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// What may follow the brace of a struct.
+const FIELD_OR_END: &str = "{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}";
 /// A tree, and how many nodes have been numbered in it.
 #[derive(Clone, Debug)]
 pub struct Parsed {
@@ -125,6 +131,67 @@ impl Parser {
         self.stop(token.at, message)
     }
 
+    /// [`Parser::expect`] where one token too many is passed over; `expected`: what errors say might have come.
+    fn expect_after(&mut self, symbol: &str, expected: &str) -> Result<Offset> {
+        let token = self.token();
+        if self.is(symbol) {
+            return self.expect(symbol);
+        }
+        if token.kind == TokenKind::End {
+            return self.stop(token.at, format!("Syntax error: mismatched input '<EOF>' expecting {expected}"));
+        }
+        if !self.is_symbol(self.at + 1, symbol) {
+            return self.expect(symbol);
+        }
+        self.complain(token.at, format!("Syntax error: extraneous input '{}' expecting {expected}", token.text));
+        self.at += 1;
+        self.expect(symbol)
+    }
+
+    fn is_symbol(&self, at: usize, symbol: &str) -> bool {
+        self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Symbol && token.text == symbol)
+    }
+
+    /// Whether an operand may begin with the token at this place.
+    fn begins_operand(&self, at: usize) -> bool {
+        let Some(token) = self.tokens.get(at) else { return false };
+        match token.kind {
+            TokenKind::Symbol => ["[", "{", "(", ".", "-", "!"].contains(&token.text.as_str()),
+            TokenKind::Keyword => token.text != "in",
+            TokenKind::Quoted | TokenKind::End => false,
+            _ => true,
+        }
+    }
+
+    /// Refuses an end where an operand, or what else `expected` says, should be.
+    fn expect_operand(&mut self, expected: &str) -> Result<()> {
+        let token = self.token();
+        match token.kind {
+            TokenKind::End => {
+                self.stop(token.at, format!("Syntax error: mismatched input '<EOF>' expecting {expected}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an end behind the comma of an item, and a comma behind that.
+    fn expect_more(&mut self, close: &str, has_items: bool) -> Result<()> {
+        if has_items && (self.token().kind == TokenKind::End || self.is(",")) {
+            self.expect(close)?;
+        }
+        Ok(())
+    }
+
+    /// The colon, which may have been forgotten before an operand.
+    fn expect_colon(&mut self) -> Result<Offset> {
+        let token = self.token();
+        if self.is(":") || !self.begins_operand(self.at) {
+            return self.expect_after(":", "':'");
+        }
+        self.complain(token.at, format!("Syntax error: missing ':' at '{}'", token.text));
+        Ok(token.at)
+    }
+
     fn stop<T>(&mut self, at: Offset, message: impl Into<String>) -> Result<T> {
         self.complain(at, message);
         Err(Stop)
@@ -148,7 +215,7 @@ impl Parser {
             None => condition,
             Some(at) => {
                 let yes = self.logical(operator::OR, "||")?;
-                self.expect(":")?;
+                self.expect_colon()?;
                 let no = self.expr()?;
                 self.call(at, operator::CONDITIONAL, vec![condition, yes, no])
             }
@@ -258,6 +325,9 @@ impl Parser {
             } else if let Some(at) = self.take("[") {
                 self.deeper(1)?;
                 let function = if self.take("?").is_some() { operator::OPT_INDEX } else { operator::INDEX };
+                if function == operator::INDEX {
+                    self.expect_operand(OPERAND_OR_OPTION)?;
+                }
                 let index = self.expr()?;
                 self.expect("]")?;
                 expr = self.call(at, function, vec![expr, index]);
@@ -272,7 +342,8 @@ impl Parser {
         let optional = self.take("?").is_some();
         let token = self.advance();
         match token.kind {
-            TokenKind::Ident | TokenKind::Quoted if optional => {
+            TokenKind::Quoted => self.stop(token.at, "unsupported syntax: '`'"),
+            TokenKind::Ident if optional => {
                 let field = self.literal(token.at, Literal::String(token.text));
                 Ok(self.call(at, operator::OPT_SELECT, vec![operand, field]))
             }
@@ -281,7 +352,7 @@ impl Parser {
                 let args = self.args(")")?;
                 Ok(self.expand_method(open, token.text, operand, args))
             }
-            TokenKind::Ident | TokenKind::Quoted => {
+            TokenKind::Ident => {
                 Ok(self.node(at, Kind::Select(Box::new(Select { operand, field: token.text, test: false }))))
             }
             TokenKind::End => self.stop(token.at, "Syntax error: no viable alternative at input '.'".to_owned()),
@@ -295,10 +366,11 @@ impl Parser {
         if self.take(close).is_some() {
             return Ok(args);
         }
+        self.expect_operand(OPERAND_OR_END)?;
         loop {
             args.push(self.expr()?);
             if self.take(",").is_none() {
-                self.expect(close)?;
+                self.expect_after(close, &format!("{{'{close}', ','}}"))?;
                 return Ok(args);
             }
         }
@@ -321,14 +393,23 @@ impl Parser {
                 "null" => Ok(self.literal(at, Literal::Null)),
                 "(" => {
                     let inner = self.expr()?;
-                    self.expect(")")?;
+                    self.expect_after(")", "')'")?;
                     Ok(inner)
                 }
                 "[" => self.list(at),
                 "{" => self.map(at),
                 "." if self.token().kind == TokenKind::Ident => {
                     let name = self.advance();
-                    self.name(at, name, true)
+                    self.name(name.at, name, true)
+                }
+                "." => {
+                    let next = self.token();
+                    let text = if next.kind == TokenKind::End { "" } else { next.text.as_str() };
+                    self.stop(next.at, format!("Syntax error: no viable alternative at input '.{text}'"))
+                }
+                other if token.kind != TokenKind::End && self.begins_operand(self.at) => {
+                    self.complain(at, format!("Syntax error: extraneous input '{other}' expecting {OPERAND}"));
+                    self.primary()
                 }
                 other => {
                     let message = format!("Syntax error: mismatched input '{other}' expecting {OPERAND}");
@@ -425,11 +506,15 @@ impl Parser {
 
     fn list(&mut self, at: Offset) -> Result<Expr> {
         let mut items = Vec::new();
+        if self.is(",") && self.is_symbol(self.at + 1, "]") {
+            self.advance(); // an empty list may have the comma of a full one
+        }
         while self.take("]").is_none() {
+            self.expect_more("]", !items.is_empty())?;
             let optional = self.take("?").is_some();
             items.push(Item { value: self.expr()?, optional });
             if self.take(",").is_none() {
-                self.expect("]")?;
+                self.expect_after("]", "{']', ','}")?;
                 break;
             }
         }
@@ -438,13 +523,17 @@ impl Parser {
 
     fn map(&mut self, at: Offset) -> Result<Expr> {
         let mut entries = Vec::new();
+        if self.is(",") && self.is_symbol(self.at + 1, "}") {
+            self.advance();
+        }
         while self.take("}").is_none() {
+            self.expect_more("}", !entries.is_empty())?;
             let optional = self.take("?").is_some();
             let key = self.expr()?;
-            self.expect(":")?;
+            self.expect_colon()?;
             entries.push(Entry { key, value: self.expr()?, optional });
             if self.take(",").is_none() {
-                self.expect("}")?;
+                self.expect_after("}", "{'}', ','}")?;
                 break;
             }
         }
@@ -456,8 +545,13 @@ impl Parser {
         while self.take("}").is_none() {
             let optional = self.take("?").is_some();
             let token = self.advance();
-            if !matches!(token.kind, TokenKind::Ident | TokenKind::Quoted) {
-                let message = format!("Syntax error: mismatched input '{}' expecting IDENTIFIER", token.text);
+            if token.kind == TokenKind::Quoted {
+                return self.stop(token.at, "unsupported syntax: '`'");
+            }
+            if token.kind != TokenKind::Ident {
+                let expected =
+                    if fields.is_empty() && !optional { FIELD_OR_END } else { "{IDENTIFIER, ESC_IDENTIFIER}" };
+                let message = format!("Syntax error: mismatched input '{}' expecting {expected}", token.text);
                 return self.stop(token.at, message);
             }
             let colon = self.expect(":")?;

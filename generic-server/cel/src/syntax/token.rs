@@ -17,7 +17,7 @@ pub(super) struct Token {
 pub(super) enum TokenKind {
     Symbol,
     Ident,
-    /// `` `with-dash` ``, without the ticks
+    /// `` `with-dash` ``, with the ticks: names that Kubernetes does not take
     Quoted,
     /// `true`, `false`, `null`, `in`
     Keyword,
@@ -134,8 +134,10 @@ impl Lexer {
                 self.at += symbol.len();
                 Some((TokenKind::Symbol, Str::new_static(symbol)))
             }
+            // A token that is cut short is told with the character that it breaks off at.
             None => {
-                self.at += 1;
+                let begun = usize::from(matches!(c, '=' | '&' | '|'));
+                self.at = (self.at + 1 + begun).min(self.chars.len());
                 None
             }
         }
@@ -191,17 +193,16 @@ impl Lexer {
     }
 
     fn quoted(&mut self) -> Option<(TokenKind, Str)> {
-        let from = self.at + 1;
+        let from = self.at;
         self.at += 1;
         while self.peek(0).is_ascii_alphanumeric() || matches!(self.peek(0), '_' | '.' | '-' | '/' | ' ') {
             self.at += 1;
         }
-        let text = self.taken(from);
-        if self.peek(0) != '`' || text.is_empty() {
+        if self.peek(0) != '`' || self.at == from + 1 {
             return None;
         }
         self.at += 1;
-        Some((TokenKind::Quoted, text))
+        Some((TokenKind::Quoted, self.taken(from)))
     }
 
     /// The letters before a string's quote, if a string begins here.
@@ -228,13 +229,41 @@ impl Lexer {
                 return Some((kind, self.taken(from)));
             }
             match c {
-                '\n' | '\r' if width == 1 => break,
-                '\\' if !raw => self.at += 2,
+                '\n' | '\r' if width == 1 => {
+                    self.at += 1;
+                    return None;
+                }
+                '\\' if !raw => match self.escape() {
+                    Ok(end) => self.at = end,
+                    Err(end) => {
+                        self.at = end;
+                        break;
+                    }
+                },
                 _ => self.at += 1,
             }
         }
+        if width == 3 {
+            // Two quotes are a string as well.
+            self.at = from + prefix + 2;
+            return Some((kind, self.taken(from)));
+        }
         self.at = self.at.min(self.chars.len());
         None
+    }
+
+    /// Where the escape sequence that begins here ends; `Err`: behind the character that does not belong to it.
+    fn escape(&self) -> Result<usize, usize> {
+        let (radix, digits) = match self.peek(1) {
+            'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '\'' | '"' | '`' | '?' => (0, 0),
+            'x' | 'X' => (16, 2),
+            'u' => (16, 4),
+            'U' => (16, 8),
+            '0'..='3' => (8, 2),
+            _ => return Err(self.at + 2),
+        };
+        let bad = (2..2 + digits).find(|i| !self.peek(*i).is_digit(radix));
+        bad.map_or(Ok(self.at + 2 + digits), |i| Err(self.at + i + 1))
     }
 }
 
