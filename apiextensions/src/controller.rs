@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use generic_server::{
     endpoint::AfterWrite,
+    offload,
     registry::Registry,
     table::ResourceTable,
     tasks::{Task, TaskContext, TaskResult},
@@ -84,13 +85,14 @@ impl Controller {
             if slot.revision == object.revision() {
                 return Ok(());
             }
-            let definition = json::decode(object.bytes()).map_err(Status::internal_error)?;
+            let size = object.bytes().len();
+            let definition = offload::once(size, || json::decode(object.bytes())).map_err(Status::internal_error)?;
             let claim = self.claims.claim(name, &definition);
             if !claim.released.is_empty() {
                 self.reconsider(claim.released);
             }
             // Served before anybody can read that it is established.
-            self.serve(name, slot, &definition, object.revision());
+            offload::once(size, || self.serve(name, slot, &definition, object.revision()));
             match naming::next(&definition, &claim.names) {
                 Step::Write(edit) => self.write(name, &definition, edit).await?,
                 Step::Done => {

@@ -69,6 +69,12 @@ pub async fn sized<T>(who: &str, size: usize, work: impl FnOnce() -> T + Send) -
     Ok(done)
 }
 
+/// Does work of the server's own on objects of this size, which waits for nothing: what a definition serves, a policy's
+/// programs. It takes no turn, for it is done once for all requests, and they wait for it.
+pub fn once<T>(size: usize, work: impl FnOnce() -> T) -> T {
+    if size <= INLINE || IS_OFF.get() { work() } else { blocking(work) }
+}
+
 thread_local! {
     /// Whether this thread polls work that has a turn: what that work offloads in turn is done at once. Two turns for one
     /// request could be one more than there are.
@@ -256,6 +262,14 @@ mod tests {
         // It was handed on to the next one, who gives it back unused.
         drop(comes);
         assert!(turns.take("d").now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn large_work_of_the_servers_own_lets_others_run() {
+        let (done, waits) = std::sync::mpsc::channel();
+        let large = tokio::spawn(async move { once(INLINE + 1, || waits.recv().is_ok()) });
+        let other = tokio::spawn(async move { done.send(()).is_ok() });
+        assert!(large.await.expect("it does not panic") && other.await.expect("it does not panic"));
     }
 
     #[tokio::test]

@@ -3,19 +3,17 @@
 //! They are read from the watch caches, so that a policy counts for the next request after the one that made it. A policy is
 //! compiled by the first request that finds it, and held as long as its spec stays and a binding names it.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use generic_server::registry::Registry;
+use generic_server::{offload, registry::Registry};
 use machinery::{
     Str, Value,
     codec::json,
     meta::{Meta, status::Status},
 };
 use storage::cache::Snapshot;
+use tokio::sync::Mutex;
 
 use crate::{
     activation::Variable,
@@ -134,23 +132,24 @@ impl<W: Work> Source<W> {
             return Ok(None);
         }
         self.policies.ready().await?;
-        let hooks = self.of(&bindings, &self.policies.cache().latest());
+        let hooks = self.of(&bindings, &self.policies.cache().latest()).await;
         Ok((!hooks.is_empty()).then_some(hooks))
     }
 
-    fn of(&self, bindings: &Snapshot, policies: &Snapshot) -> Arc<Vec<Hook<W>>> {
+    async fn of(&self, bindings: &Snapshot, policies: &Snapshot) -> Arc<Vec<Hook<W>>> {
         let shows = |state: &State<W>| state.bindings.shares(bindings) && state.policies.shares(policies);
         if let Some(state) = &*self.state.load()
             && shows(state)
         {
             return state.hooks.clone();
         }
-        let _compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _compiling = self.compiling.lock().await;
         let before = self.state.load_full();
         if let Some(state) = before.as_ref().filter(|state| shows(state)) {
             return state.hooks.clone();
         }
-        let state = self.compile(bindings, policies, before.as_deref());
+        // A binding takes about as much time as so many bytes of a document.
+        let state = offload::once(bindings.len() << 10, || self.compile(bindings, policies, before.as_deref()));
         let hooks = state.hooks.clone();
         self.state.store(Some(Arc::new(state)));
         hooks
@@ -173,7 +172,10 @@ impl<W: Work> Source<W> {
             let (uid, generation) = (meta.uid(), meta.generation());
             let known = before.and_then(|state| state.compiled.get(&name));
             let known = known.filter(|known| known.0 == uid && known.1 == generation);
-            let policy = known.map_or_else(|| Arc::new(Policy::of(&value)), |known| known.2.clone());
+            let policy = match known {
+                Some(known) => known.2.clone(),
+                None => Arc::new(offload::once(object.bytes().len(), || Policy::of(&value))),
+            };
             compiled.insert(name, Compiled(uid.into(), generation, policy.clone()));
             hooks.push(Hook { policy, bindings });
         }

@@ -3,14 +3,10 @@
 //! They are read from the watch cache, so that a configuration counts for the next request after the one that wrote it. A
 //! webhook keeps its connections as long as its configuration stays as it is.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
-use generic_server::registry::Registry;
+use generic_server::{offload, registry::Registry};
 use machinery::{
     Str, Value,
     codec::json,
@@ -18,6 +14,7 @@ use machinery::{
 };
 use outbound::Services;
 use storage::cache::Snapshot;
+use tokio::sync::Mutex;
 
 use crate::{conditions::Conditions, matching::Matches, webhooks::review::Version};
 
@@ -124,22 +121,23 @@ impl Source {
             }
             return Ok(None);
         }
-        let hooks = self.of(&snapshot);
+        let hooks = self.of(&snapshot).await;
         Ok((!hooks.is_empty()).then_some(hooks))
     }
 
-    fn of(&self, snapshot: &Snapshot) -> Arc<Vec<Arc<Hook>>> {
+    async fn of(&self, snapshot: &Snapshot) -> Arc<Vec<Arc<Hook>>> {
         if let Some(state) = &*self.state.load()
             && state.snapshot.shares(snapshot)
         {
             return state.hooks.clone();
         }
-        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _reading = self.reading.lock().await;
         let before = self.state.load_full();
         if let Some(state) = before.as_ref().filter(|state| state.snapshot.shares(snapshot)) {
             return state.hooks.clone();
         }
-        let state = self.read(snapshot, before.as_deref());
+        // A configuration takes about as much time to look at as so many bytes of a document.
+        let state = offload::once(snapshot.len() << 10, || self.read(snapshot, before.as_deref()));
         let hooks = state.hooks.clone();
         self.state.store(Some(Arc::new(state)));
         hooks
@@ -152,7 +150,13 @@ impl Source {
             let meta = Meta::of(&configuration);
             let (name, generation) = (Str::from(meta.name()), (Str::from(meta.uid()), meta.generation()));
             let known = before.and_then(|state| state.read.get(&name)).filter(|known| known.generation == generation);
-            let own = known.map_or_else(|| Hook::all_of(&configuration, &self.services), |known| known.hooks.clone());
+            let own = match known {
+                Some(known) => known.hooks.clone(),
+                None => {
+                    let size = entry.object().map_or(0, |object| object.bytes().len());
+                    offload::once(size, || Hook::all_of(&configuration, &self.services))
+                }
+            };
             hooks.extend(own.iter().cloned());
             read.insert(name, Read { generation, hooks: own });
         }
