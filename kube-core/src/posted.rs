@@ -4,7 +4,7 @@ use generic_server::{
     handlers::{check_namespace, read_object},
     negotiate::{Accepted, Offer},
     options::{WriteKind, WriteOptions},
-    registry::{Registry, Write, field_manager},
+    registry::{Registry, Write, field_manager, wipe_system_fields},
     request::Request,
     resource::Resource,
     response::{self, Response},
@@ -48,6 +48,11 @@ impl Posted {
         let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
         check_namespace(&document, &request.info.namespace, true)?;
         Ok(Posted { request, document, options, warnings, kind, accepted })
+    }
+
+    /// Drops what only the server sets on objects: a document that is posted is made anew.
+    pub(crate) fn wipe(&mut self) {
+        wipe_system_fields(&mut self.document);
     }
 
     /// Puts the document into the namespace of the request, and notes which fields it came with.

@@ -84,8 +84,9 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
         });
         let components = core::ComponentStatuses { store: options.backing.store.clone() };
         endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
-        endpoints.extend(authentication::endpoints(&known));
-        endpoints.extend(authorization::endpoints(options.authorizer));
+        let admission = &options.backing.admission;
+        endpoints.extend(authentication::endpoints(&known, admission));
+        endpoints.extend(authorization::endpoints(options.authorizer, admission));
         endpoints
     });
     if let Some(why) = refused {

@@ -27,7 +27,7 @@ pub(super) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 }
 
 /// Drops what only the server sets on a new object.
-pub(super) fn wipe_system_fields(object: &mut Value) {
+pub fn wipe_system_fields(object: &mut Value) {
     let metadata = metadata_mut(object);
     for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         metadata.remove(key);

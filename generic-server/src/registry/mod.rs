@@ -38,6 +38,7 @@ pub use codec::StoredForm;
 pub use consult::{Consult, Judged};
 pub use delete::Deleted;
 pub use measured::register_storage_operations;
+pub use metadata::wipe_system_fields;
 pub use own::Place;
 pub use reserve::{Reservation, Reserve};
 pub use rewrite::Preconditions;

@@ -304,3 +304,76 @@ fn a_webhook_that_matches_equivalents_gets_the_version_that_it_knows() {
     assert_eq!(made.status, 201, "{}", made.text());
     assert_eq!(made.json()["spec"]["metrics"][0]["resource"], cpu(42));
 }
+
+#[test]
+fn reviews_and_what_is_posted_to_objects_are_admitted_like_new_objects() {
+    let server = Server::start();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let webhook = {
+        let seen = seen.clone();
+        Webhook::start(&["127.0.0.1"], move |review| {
+            let request = review["request"].clone();
+            let denied = request["object"]["metadata"]["labels"]["denied"].is_string();
+            seen.lock().expect("not poisoned").push(request);
+            response(&review, json!({"allowed": !denied, "status": {"message": "no"}}))
+        })
+    };
+    let rules = json!([{
+        "operations": ["CREATE"], "apiVersions": ["v1"], "apiGroups": ["authorization.k8s.io", "authentication.k8s.io"],
+        "resources": ["*"],
+    }, {
+        "operations": ["CREATE"], "apiVersions": ["v1"], "apiGroups": [""],
+        "resources": ["pods/eviction", "serviceaccounts/token"],
+    }]);
+    let everywhere = json!({"rules": rules, "namespaceSelector": {}});
+    configure(&server, "validating", "reviews", &[hook(&webhook, "reviews.example.com", everywhere)]);
+    let account = json!({"metadata": {"name": "robot"}});
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    assert_eq!(server.request("POST", accounts, Some(&account)).status, 201);
+    let asked = json!({"verb": "get", "resource": "pods"});
+    let checks = [
+        (
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            json!({"spec": {"user": "jane", "resourceAttributes": asked}}),
+            json!({"allowed": false}),
+        ),
+        (
+            "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+            json!({"spec": {"namespace": "default"}}),
+            json!({"resourceRules": null, "nonResourceRules": null, "incomplete": false}),
+        ),
+        ("/apis/authentication.k8s.io/v1/tokenreviews", json!({"spec": {"token": "x"}}), json!({"user": {}})),
+        ("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({}), json!({"userInfo": {}})),
+        (
+            "/api/v1/namespaces/default/serviceaccounts/robot/token",
+            json!({"spec": {"audiences": ["a"]}}),
+            json!({"token": "", "expirationTimestamp": null}),
+        ),
+    ];
+    for (path, body, status) in checks {
+        let answer = server.request("POST", path, Some(&body));
+        assert_eq!(answer.status, 201, "{path}: {}", answer.text());
+        let request = seen.lock().expect("not poisoned").pop().expect("the webhook was asked");
+        assert_eq!((&request["operation"], &request["object"]["status"]), (&json!("CREATE"), &status), "{path}");
+    }
+    let denied = json!({"metadata": {"labels": {"denied": ""}}, "spec": {"token": "x"}});
+    let answer = server.request("POST", "/apis/authentication.k8s.io/v1/tokenreviews", Some(&denied));
+    refused(&answer, 400, "admission webhook \"reviews.example.com\" denied the request: no");
+    seen.lock().expect("not poisoned").clear();
+
+    // The options of an eviction say that it is a dry run, if the request does and they are there.
+    let evict = |query: &str, options: Value| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "gone"}, "deleteOptions": options});
+        let answer =
+            server.request("POST", &format!("/api/v1/namespaces/default/pods/gone/eviction{query}"), Some(&eviction));
+        (answer, seen.lock().expect("not poisoned").pop().map(|request| request["object"]["deleteOptions"].clone()))
+    };
+    let (answer, options) = evict("?dryRun=All", json!({"gracePeriodSeconds": 3}));
+    refused(&answer, 404, "pods \"gone\" not found");
+    assert_eq!(options, Some(json!({"gracePeriodSeconds": 3, "dryRun": ["All"]})));
+    let (answer, options) = evict("?dryRun=All", json!({"dryRun": ["All", "All"]}));
+    refused(&answer, 500, "Non-matching dry-run options in request and content: [All] and [All All]");
+    assert_eq!(options, None);
+    let (answer, options) = evict("", json!({"ignoreStoreReadErrorWithClusterBreakingPotential": true}));
+    assert_eq!((answer.status, options), (422, None), "{}", answer.text());
+}

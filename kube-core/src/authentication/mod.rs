@@ -8,7 +8,7 @@ mod token_review;
 use std::sync::Arc;
 
 use auth::TokenAuthenticators;
-use generic_server::{resource::Resource, table::Endpoints};
+use generic_server::{admission::Admission, resource::Resource, table::Endpoints};
 
 pub use bearer::BearerTokens;
 pub use published::Trust;
@@ -16,7 +16,10 @@ pub(crate) use published::task as publish;
 use reviews::SelfReview;
 use token_review::TokenReview;
 
-use crate::row::{GroupVersion, Row};
+use crate::{
+    review::Reviews,
+    row::{GroupVersion, Row},
+};
 
 const V1: GroupVersion = GroupVersion("authentication.k8s.io", "v1");
 
@@ -29,14 +32,16 @@ pub(crate) fn resources() -> Vec<Resource> {
 }
 
 /// Who serves the reviews.
-pub(crate) fn endpoints(tokens: &Arc<TokenAuthenticators>) -> Endpoints {
+pub(crate) fn endpoints(tokens: &Arc<TokenAuthenticators>, admission: &Arc<dyn Admission>) -> Endpoints {
     let mut endpoints = Endpoints::new();
     for row in resources() {
         let key = (row.group.clone(), row.plural.clone());
+        let admission = admission.clone();
         if row.plural == "tokenreviews" {
-            endpoints.insert(key, Arc::new(TokenReview { row, tokens: tokens.clone() }));
+            let judge = TokenReview { tokens: tokens.clone() };
+            endpoints.insert(key, Arc::new(Reviews { row, admission, judge }));
         } else {
-            endpoints.insert(key, Arc::new(SelfReview { row }));
+            endpoints.insert(key, Arc::new(Reviews { row, admission, judge: SelfReview }));
         }
     }
     endpoints

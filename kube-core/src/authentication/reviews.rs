@@ -2,30 +2,32 @@
 
 use async_trait::async_trait;
 use auth::User;
-use generic_server::{endpoint::Endpoint, request::Request, resource::Resource, response::Response};
 use machinery::{
     Value,
     meta::{TimeForm, Timestamp, status::Status},
     object,
 };
 
-use crate::review::Review;
+use crate::review::{Judge, Review, complete_status};
 
 /// `selfsubjectreviews`
-pub(crate) struct SelfReview {
-    pub(crate) row: Resource,
-}
+pub(crate) struct SelfReview;
 
 #[async_trait]
-impl Endpoint for SelfReview {
-    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
-        let row = &self.row;
-        let mut asked = Review::read(&mut request, row).await?;
-        let review = &mut asked.document;
+impl Judge for SelfReview {
+    fn complete(&self, review: &mut Value) {
+        complete_status(review, "userInfo", Value::object());
+    }
+
+    async fn judge(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        review.admit().await?;
         let now = Timestamp::now().text(TimeForm::Seconds);
-        review.set(&["metadata"], object! { "creationTimestamp" => now });
-        review.set(&["status"], object! { "userInfo" => user_info(&request.user) });
-        Ok(asked.answer())
+        review.object = object! {
+            "kind" => &review.row.kind, "apiVersion" => review.row.api_version(),
+            "metadata" => object! { "creationTimestamp" => now },
+            "status" => object! { "userInfo" => user_info(review.user) },
+        };
+        Ok(())
     }
 }
 

@@ -4,47 +4,42 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::TokenAuthenticators;
-use generic_server::{
-    endpoint::Endpoint, registry::field_manager, request::Request, resource::Resource, response::Response,
-};
 use machinery::{Str, Value, meta::status::Status, object};
 
-use crate::review::Review;
-
 use super::reviews::user_info;
+use crate::review::{Judge, Review, complete_status};
 
 /// `tokenreviews`
 pub(crate) struct TokenReview {
-    pub(crate) row: Resource,
     pub(crate) tokens: Arc<TokenAuthenticators>,
 }
 
 #[async_trait]
-impl Endpoint for TokenReview {
-    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
-        let row = &self.row;
-        let mut asked = Review::read(&mut request, row).await?;
-        let review = &mut asked.document;
-        review.remove_at(&["metadata", "namespace"]);
-        field_manager::track_virtual(row, &asked.options, review);
-        let token = review.str_at(&["spec", "token"]).unwrap_or_default();
+impl Judge for TokenReview {
+    fn complete(&self, review: &mut Value) {
+        complete_status(review, "user", Value::object());
+    }
+
+    async fn judge(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let token = Str::from(review.object.str_at(&["spec", "token"]).unwrap_or_default());
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication"));
         }
-        let audiences = review.at(&["spec", "audiences"]).and_then(Value::as_array).unwrap_or_default();
+        review.admit().await?;
+        let audiences = review.object.at(&["spec", "audiences"]).and_then(Value::as_array).unwrap_or_default();
         let audiences: Vec<Str> = audiences.iter().filter_map(Value::as_shared_str).cloned().collect();
-        let status =
-            match self.tokens.owner(token, Some(&audiences[..]).filter(|audiences| !audiences.is_empty())).await {
-                Ok(owner) => {
-                    let mut status = object! { "authenticated" => true, "user" => user_info(&owner.user) };
-                    if !owner.audiences.is_empty() {
-                        status.set(&["audiences"], owner.audiences.to_vec());
-                    }
-                    status
+        let audiences = Some(&audiences[..]).filter(|audiences| !audiences.is_empty());
+        let status = match self.tokens.owner(&token, audiences).await {
+            Ok(owner) => {
+                let mut status = object! { "authenticated" => true, "user" => user_info(&owner.user) };
+                if !owner.audiences.is_empty() {
+                    status.set(&["audiences"], owner.audiences.to_vec());
                 }
-                Err(why) => object! { "user" => object! {}, "error" => why },
-            };
-        review.set(&["status"], status);
-        Ok(asked.answer())
+                status
+            }
+            Err(why) => object! { "user" => object! {}, "error" => why },
+        };
+        review.object.set(&["status"], status);
+        Ok(())
     }
 }

@@ -8,13 +8,16 @@ mod validation;
 use std::sync::Arc;
 
 use auth::Authorizer;
-use generic_server::{resource::Resource, table::Endpoints};
+use generic_server::{admission::Admission, resource::Resource, table::Endpoints};
 use machinery::Str;
 
 use reviews::{AccessReview, Subject};
 use rules_review::RulesReview;
 
-use crate::row::{GroupVersion, Row};
+use crate::{
+    review::Reviews,
+    row::{GroupVersion, Row},
+};
 
 const V1: GroupVersion = GroupVersion("authorization.k8s.io", "v1");
 
@@ -32,7 +35,7 @@ pub(crate) fn resources() -> Vec<Resource> {
 }
 
 /// Who serves the reviews.
-pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>) -> Endpoints {
+pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>, admission: &Arc<dyn Admission>) -> Endpoints {
     let subject = |plural: &str| match plural {
         "subjectaccessreviews" => Some(Subject::Anybody),
         "localsubjectaccessreviews" => Some(Subject::InNamespace),
@@ -42,10 +45,11 @@ pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>) -> Endpoints {
     let mut endpoints = Endpoints::new();
     for row in resources() {
         let key: (Str, Str) = (row.group.clone(), row.plural.clone());
+        let (authorizer, admission) = (authorizer.clone(), admission.clone());
         if let Some(subject) = subject(&row.plural) {
-            endpoints.insert(key, Arc::new(AccessReview { row, subject, authorizer: authorizer.clone() }));
+            endpoints.insert(key, Arc::new(Reviews { row, admission, judge: AccessReview { subject, authorizer } }));
         } else {
-            endpoints.insert(key, Arc::new(RulesReview { row, authorizer: authorizer.clone() }));
+            endpoints.insert(key, Arc::new(Reviews { row, admission, judge: RulesReview { authorizer } }));
         }
     }
     endpoints

@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, User, Verdict};
-use generic_server::{
-    endpoint::Endpoint, registry::field_manager, request::Request, resource::Resource, response::Response,
-};
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Str, Value,
@@ -18,7 +15,10 @@ use super::{
     selectors::{Ignored, Selectors},
     validation::{strings, validate},
 };
-use crate::{review::Review, validation::Errors};
+use crate::{
+    review::{Judge, Review, complete_status},
+    validation::Errors,
+};
 
 /// The kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,35 +33,31 @@ pub(crate) enum Subject {
 
 /// One kind of access review.
 pub(crate) struct AccessReview {
-    pub(crate) row: Resource,
     pub(crate) subject: Subject,
     pub(crate) authorizer: Arc<dyn Authorizer>,
 }
 
 #[async_trait]
-impl Endpoint for AccessReview {
-    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
-        let row = &self.row;
-        let mut asked = Review::read(&mut request, row).await?;
-        let review = &mut asked.document;
-        if row.namespaced {
-            review.set(&["metadata", "namespace"], &request.info.namespace);
-        }
-        field_manager::track_virtual(row, &asked.options, review);
+impl Judge for AccessReview {
+    fn complete(&self, review: &mut Value) {
+        complete_status(review, "allowed", false);
+    }
+
+    async fn judge(&self, review: &mut Review<'_>) -> Result<(), Status> {
         let mut errors = Errors::default();
-        validate(review, self.subject, &request.info.namespace, &mut errors);
+        validate(&review.object, self.subject, review.namespace, &mut errors);
         if errors.len() > 0 {
-            return Err(Status::invalid(&GroupKind::new(row.group.clone(), ""), "", errors.into_vec()));
+            return Err(Status::invalid(&GroupKind::new(review.row.group.clone(), ""), "", errors.into_vec()));
         }
+        review.admit().await?;
         let user = match self.subject {
-            Subject::Oneself => (*request.user).clone(),
-            Subject::Anybody | Subject::InNamespace => user_of(review),
+            Subject::Oneself => review.user.clone(),
+            Subject::Anybody | Subject::InNamespace => user_of(&review.object),
         };
-        let (info, ignored) = info_of(review);
+        let (info, ignored) = info_of(&review.object);
         let decision = self.authorizer.authorize(&Attributes { user: &user, info: &info }).await;
-        let status = status(decision, &ignored);
-        review.set(&["status"], status);
-        Ok(asked.answer())
+        review.object.set(&["status"], status(decision, &ignored));
+        Ok(())
     }
 }
 

@@ -4,33 +4,35 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::{Authorizer, UserRules, aggregate};
-use generic_server::{endpoint::Endpoint, request::Request, resource::Resource, response::Response};
 use machinery::{Str, Value, meta::status::Status, object};
 
-use crate::review::Review;
+use crate::review::{Judge, Review, complete_status};
 
 /// `selfsubjectrulesreviews`
 pub(super) struct RulesReview {
-    pub(super) row: Resource,
     pub(super) authorizer: Arc<dyn Authorizer>,
 }
 
 #[async_trait]
-impl Endpoint for RulesReview {
-    async fn serve(&self, mut request: Request) -> Result<Response, Status> {
-        let row = &self.row;
-        let mut asked = Review::read(&mut request, row).await?;
-        let review = &asked.document;
-        let namespace = review.str_at(&["spec", "namespace"]).unwrap_or_default();
+impl Judge for RulesReview {
+    fn complete(&self, review: &mut Value) {
+        complete_status(review, "resourceRules", Value::Null);
+        complete_status(review, "nonResourceRules", Value::Null);
+        complete_status(review, "incomplete", false);
+    }
+
+    async fn judge(&self, review: &mut Review<'_>) -> Result<(), Status> {
+        let namespace = Str::from(review.object.str_at(&["spec", "namespace"]).unwrap_or_default());
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
-        let rules = self.authorizer.rules_of(&request.user, namespace).await;
-        asked.document = object! {
-            "kind" => &row.kind, "apiVersion" => row.api_version(), "metadata" => Value::object(),
+        review.admit().await?;
+        let rules = self.authorizer.rules_of(review.user, &namespace).await;
+        review.object = object! {
+            "kind" => &review.row.kind, "apiVersion" => review.row.api_version(), "metadata" => Value::object(),
             "spec" => Value::object(), "status" => status(&rules),
         };
-        Ok(asked.answer())
+        Ok(())
     }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use generic_server::registry::Registry;
-use machinery::{Str, Value, meta::status::Status};
+use machinery::{
+    Str, Value,
+    meta::{gvk::GroupResource, status::Status},
+};
 use outbound::HttpsClient;
 
 use super::target::authority;
@@ -35,12 +38,16 @@ impl Kubelet {
 }
 
 impl Kubelets {
-    /// The kubelet of a node.
+    /// The kubelet of a node, for a request about this resource.
     ///
     /// # Errors
-    /// 404 if there is no such node, 500 if it has no address.
-    pub(super) async fn find(&self, node: &str) -> Result<Kubelet, Status> {
-        let node = self.nodes.get_value("", node).await?;
+    /// 404 if there is no such node, as if it were one of the resource: upstream names what the request is about. 500 if it
+    /// has no address.
+    pub(super) async fn find(&self, node: &str, resource: &GroupResource) -> Result<Kubelet, Status> {
+        let node = match self.nodes.get_value("", node).await {
+            Err(status) if status.is_not_found() => return Err(Status::not_found(resource, node)),
+            found => found?,
+        };
         let host = self.host(&node)?.to_owned();
         let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
         let port = port.filter(|port| *port > 0).unwrap_or(PORT);

@@ -41,7 +41,7 @@ impl Endpoint for Logs {
             nothing.headers_mut().clear();
             return Ok(nothing);
         }
-        let kubelet = self.0.kubelets.find(node).await?;
+        let kubelet = self.0.kubelets.find(node, &self.0.pods.group_resource()).await?;
         let path = with_query(&format!("/containerLogs/{namespace}/{name}/{container}"), options.query());
         let url = format!("https://{}{path}", kubelet.authority());
         let client = match request.query.flag("insecureSkipTLSVerifyBackend") {

@@ -15,7 +15,9 @@ use generic_server::{
     options::WriteOptions,
     registry::{Registry, Write},
     request::Request,
+    response::{self, Response},
 };
+use http::StatusCode;
 use machinery::{Str, meta::status::Status};
 use outbound::{HttpsClient, Identity, Trust, client, plain_client};
 
@@ -89,7 +91,7 @@ pub(crate) fn endpoints(
 }
 
 /// Lets admission judge the request, by its options, which are of this kind.
-async fn admit(registry: &Registry, request: &Request, kind: &str) -> Result<(), Status> {
+async fn admit(registry: &Registry, request: &Request, kind: &str, warnings: &mut Vec<String>) -> Result<(), Status> {
     let write_options = WriteOptions::default();
     let mut write = Write {
         row: &registry.row,
@@ -98,8 +100,18 @@ async fn admit(registry: &Registry, request: &Request, kind: &str) -> Result<(),
         user: &request.user,
         audit: &request.audit,
         options: &write_options,
-        warnings: &mut Vec::new(),
+        warnings,
     };
     let mut document = options::document(kind, request);
     registry.admit_connect(&mut write, &request.info.name, &mut document).await
+}
+
+/// The answer with the warnings of admission. Those of an upgrade are lost, as upstream's: what follows is the backend's.
+fn warned(answer: Result<Response, Status>, request: &Request, warnings: &[String]) -> Result<Response, Status> {
+    match answer {
+        answer if warnings.is_empty() => answer,
+        Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => Ok(answer),
+        Ok(answer) => Ok(response::add_warnings(answer, warnings)),
+        Err(status) => Ok(response::add_warnings(response::error(&status, response::wanted(request)), warnings)),
+    }
 }

@@ -16,6 +16,7 @@ use outbound::HttpsClient;
 use super::{
     Outlets, admit,
     target::{authority, is_proxyable, parse},
+    warned,
 };
 
 /// What is proxied to.
@@ -42,12 +43,20 @@ struct Location<'a> {
 #[async_trait]
 impl Endpoint for Proxy {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
+        let mut warnings = Vec::new();
+        let answer = self.connect(&mut request, &mut warnings).await;
+        warned(answer, &request, &warnings)
+    }
+}
+
+impl Proxy {
+    async fn connect(&self, request: &mut Request, warnings: &mut Vec<String>) -> Result<Response, Status> {
         let (registry, kind) = match self.what {
             Proxied::Pod => (&self.outlets.pods, "PodProxyOptions"),
             Proxied::Service => (&self.outlets.services, "ServiceProxyOptions"),
             Proxied::Node => (&self.outlets.kubelets.nodes, "NodeProxyOptions"),
         };
-        admit(registry, &request, kind).await?;
+        admit(registry, request, kind, warnings).await?;
         let id = request.info.name.clone();
         let location = match self.what {
             Proxied::Pod => self.pod(&request.info.namespace, &id).await?,
@@ -64,8 +73,8 @@ impl Endpoint for Proxy {
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = format!("{}://{}{rest}{query}", location.scheme, location.authority);
         let target: Uri = target.parse().map_err(|e| Status::bad_request(format!("the path is no URL's: {e}")))?;
-        let headers = generic_server::proxy::headers_of(&request);
-        match generic_server::proxy::forward(location.client, &mut request, target, headers).await {
+        let headers = generic_server::proxy::headers_of(request);
+        match generic_server::proxy::forward(location.client, request, target, headers).await {
             Ok(mut response) => {
                 rewrite_location(&mut response, &base, &location.authority);
                 Ok(response)
@@ -76,9 +85,7 @@ impl Endpoint for Proxy {
             Err(ForwardError::Protocol(why)) => Err(Status::unknown_error(why)),
         }
     }
-}
 
-impl Proxy {
     async fn pod(&self, namespace: &str, id: &str) -> Result<Location<'_>, Status> {
         let invalid = || Status::bad_request(format!("invalid pod request {id:?}"));
         let (scheme, name, port) = parse(id).ok_or_else(invalid)?;
@@ -148,7 +155,7 @@ impl Proxy {
         let invalid = || Status::bad_request(format!("invalid node request {id:?}"));
         let (scheme, name, port) = parse(id).ok_or_else(invalid)?;
         let kubelets = &self.outlets.kubelets;
-        let kubelet = kubelets.find(name).await?;
+        let kubelet = kubelets.find(name, &kubelets.nodes.group_resource()).await?;
         let resolved = tokio::net::lookup_host((kubelet.host.as_str(), 0)).await;
         let addresses: Vec<IpAddr> =
             resolved.map_err(|e| Status::bad_request(e.to_string()))?.map(|a| a.ip()).collect();

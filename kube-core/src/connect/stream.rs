@@ -8,7 +8,7 @@ use generic_server::{endpoint::Endpoint, proxy::ForwardError, request::Request, 
 use machinery::meta::{GroupResource, status::Status};
 use machinery::request::{Query, RequestInfo, Verb};
 
-use super::{Outlets, admit, container, target::with_query};
+use super::{Outlets, admit, container, target::with_query, warned};
 
 /// What is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +32,18 @@ pub(super) struct Stream {
 #[async_trait]
 impl Endpoint for Stream {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
+        let mut warnings = Vec::new();
+        let answer = self.connect(&mut request, &mut warnings).await;
+        warned(answer, &request, &warnings)
+    }
+}
+
+impl Stream {
+    async fn connect(&self, request: &mut Request, warnings: &mut Vec<String>) -> Result<Response, Status> {
         let outlets = &self.outlets;
-        admit(&outlets.pods, &request, self.options_kind()).await?;
+        admit(&outlets.pods, request, self.options_kind(), warnings).await?;
         if self.needs_create {
-            may_create(&request).await?;
+            may_create(request).await?;
         }
         let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
         let pod = outlets.pods.get_value(&namespace, &name).await?;
@@ -51,24 +59,22 @@ impl Endpoint for Stream {
         if node.is_empty() {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
-        let kubelet = outlets.kubelets.find(node).await?;
+        let kubelet = outlets.kubelets.find(node, &outlets.pods.group_resource()).await?;
         if !generic_server::proxy::wants_upgrade(&request.headers) {
             return Err(Status::bad_request("Upgrade request required"));
         }
         let path = with_query(&path, parameters(self.what, &request.query));
         let url = format!("https://{}{path}", kubelet.authority());
         let target = url.parse().map_err(Status::internal_error)?;
-        let headers = generic_server::proxy::headers_of(&request);
-        generic_server::proxy::forward(&outlets.kubelets.client, &mut request, target, headers).await.map_err(|why| {
+        let headers = generic_server::proxy::headers_of(request);
+        generic_server::proxy::forward(&outlets.kubelets.client, request, target, headers).await.map_err(|why| {
             match why {
                 ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
                 ForwardError::Protocol(why) => Status::unknown_error(why),
             }
         })
     }
-}
 
-impl Stream {
     fn options_kind(&self) -> &'static str {
         match self.what {
             Streamed::Exec => "PodExecOptions",

@@ -59,6 +59,7 @@ impl TokenRequests {
         posted.mutate(accounts, &accounts.row, &name).await?;
         check_place(&posted.document, &namespace, &name)?;
         let account = accounts.get_value(&namespace, &name).await?;
+        check_uid(&posted.document, &account)?;
         let now = Timestamp::now();
         self.complete(&mut posted.document, &account, now);
         validate(&posted.document)?;
@@ -79,12 +80,13 @@ impl TokenRequests {
         request.set(&["metadata", "name"], account.name());
         request.set(&["metadata", "namespace"], account.namespace());
         request.set(&["metadata", "creationTimestamp"], now.text(TimeForm::Seconds));
-        request.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+        request.set(&["metadata", "uid"], account.uid());
         let audiences = request.at(&["spec", "audiences"]).and_then(Value::as_array);
         if audiences.is_none_or(<[Value]>::is_empty) {
             request.set(&["spec", "audiences"], self.settings.audiences.to_vec());
         }
-        request.remove_at(&["status"]);
+        // Admission sees the status that Go's type has before there is a token.
+        request.set(&["status"], object! { "token" => "", "expirationTimestamp" => Value::Null });
     }
 
     /// Finds the object that the token is to be bound to.
@@ -199,6 +201,19 @@ fn check_place(request: &Value, namespace: &str, name: &str) -> Result<(), Statu
         }
     }
     Ok(())
+}
+
+/// The document may name the account's UID, and no other: of an account that was deleted and made anew.
+fn check_uid(request: &Value, account: &Value) -> Result<(), Status> {
+    let (found, account) = (Meta::of(request).uid(), Meta::of(account));
+    if found.is_empty() || found == account.uid() {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the token request ({found}) does not match the UID of the service account ({})",
+        account.uid()
+    );
+    Err(Status::conflict(&GroupResource::new(KIND.0, KIND.2), account.name(), why))
 }
 
 fn validate(request: &Value) -> Result<(), Status> {

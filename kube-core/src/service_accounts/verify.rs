@@ -84,7 +84,9 @@ impl Verifier {
         };
         if claims.issuer == legacy::ISSUER {
             let legacy = Legacy::of(&token.claims, &claims.subject)?;
-            return Ok(verified(legacy.user(), vec![legacy.account(&self.lookup)], Some(legacy)));
+            // With --service-account-lookup=false the signature is all that such a token needs.
+            let account = self.settings.lookup.then(|| legacy.account(&self.lookup));
+            return Ok(verified(legacy.user(), account.into_iter().collect(), Some(legacy)));
         }
         let (user, bound) = self.bound_token(&claims);
         Ok(verified(user, bound, None))

@@ -48,6 +48,7 @@ impl Binding {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
+        posted.wipe();
         posted.track();
         posted.admit(&self.pods, &self.row, &name).await?;
         plainly(&validate(&posted.document))?;

@@ -13,7 +13,9 @@ use generic_server::{
 use machinery::{
     Str, Value,
     codec::scan,
-    meta::{Cause, Details, GroupResource, LabelSelector, Meta, TimeForm, Timestamp, status::Status},
+    meta::{
+        Cause, Details, FieldError, GroupKind, GroupResource, LabelSelector, Meta, TimeForm, Timestamp, status::Status,
+    },
     object,
 };
 use storage::cache::ReadAt;
@@ -21,6 +23,8 @@ use storage::cache::ReadAt;
 use super::conditions;
 use crate::posted::{Posted, done};
 
+/// The option to delete what cannot be read: an eviction has to read its pod.
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
 /// How many evictions a budget may have that its controller has not seen yet.
 const MAX_DISRUPTED_PODS: usize = 2000;
 /// How often an eviction looks at a pod or budget anew that somebody else has changed meanwhile.
@@ -46,14 +50,48 @@ impl Endpoint for Eviction {
 impl Eviction {
     async fn evict_posted(&self, posted: &mut Posted) -> Result<(), Status> {
         let name = posted.request.info.name.clone();
+        posted.wipe();
+        posted.track();
+        posted.mutate(&self.pods, &self.pods.row, &name).await?;
         if Meta::of(&posted.document).name() != name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let options = delete_options(posted, self.pods.settings())?;
-        posted.track();
-        posted.admit(&self.pods, &self.pods.row, &name).await?;
-        self.evict(&posted.request.info.namespace, &name, &options).await
+        if posted.document.at(&["deleteOptions", IGNORE_READ_ERROR]).and_then(Value::as_bool) == Some(true) {
+            let path = format!("deleteOptions.{IGNORE_READ_ERROR}");
+            let error =
+                FieldError::invalid(path, true, "can not be set for pod eviction, try after removing the option");
+            return Err(Status::invalid(&GroupKind::new("policy", "Eviction"), &name, vec![error]));
+        }
+        propagate_dry_run(posted)?;
+        posted.validate(&self.pods, &self.pods.row, &name).await?;
+        let namespace = &posted.request.info.namespace;
+        let options = match delete_options(posted, self.pods.settings()) {
+            Ok(options) => options,
+            // Only the deletion minds what the options are: there must be something to delete.
+            Err(invalid) => return Err(self.pods.get_value(namespace, &name).await.err().unwrap_or(invalid)),
+        };
+        self.evict(namespace, &name, &options).await
     }
+}
+
+/// Has the options of a deletion that do not say so ask for the dry run that the request asks for.
+fn propagate_dry_run(posted: &mut Posted) -> Result<(), Status> {
+    let asked = match posted.options.dry_run {
+        true => vec![Value::from("All")],
+        false => Vec::new(),
+    };
+    let Some(options) = posted.document.get("deleteOptions").filter(|options| !options.is_null()) else {
+        return Ok(());
+    };
+    let own = options.get("dryRun").and_then(Value::as_array).unwrap_or_default().to_vec();
+    if own.is_empty() && !asked.is_empty() {
+        posted.document.set(&["deleteOptions", "dryRun"], asked);
+    } else if !asked.is_empty() && own != asked {
+        let own: Vec<&str> = own.iter().filter_map(Value::as_str).collect();
+        let why = format!("Non-matching dry-run options in request and content: [All] and [{}]", own.join(" "));
+        return Err(Status::unknown_error(why));
+    }
+    Ok(())
 }
 
 /// The options of the deletion: the document's, or else the request's dry run.
