@@ -1,6 +1,6 @@
 //! The rules of the APIService kind.
 
-use generic_server::resource::{Strategy, WriteContext};
+use generic_server::resource::{SecondLook, Strategy, WriteContext};
 use machinery::{
     Value,
     meta::{FieldError, TimeForm, Timestamp, field_error::invalid_each, names},
@@ -60,12 +60,45 @@ impl Strategy for ApiServiceRules {
         }
     }
 
-    fn name_rule(&self) -> names::NameRule {
-        names::any_name // which ones are allowed depends on the object
+    fn name_errors(&self, object: &Value, name: &str, _prefix: bool) -> Vec<String> {
+        let problems = names::path_segment_name(name);
+        if !problems.is_empty() {
+            return problems;
+        }
+        let text = |key: &str| object.str_at(&["spec", key]).unwrap_or("");
+        let wanted = format!("{}.{}", text("version"), text("group"));
+        if name == wanted {
+            return Vec::new();
+        }
+        vec![format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")]
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn second_look(&self) -> SecondLook {
+        SecondLook::ChangesThenWhole
     }
 
     fn validate(&self, _cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
         validate(object)
+    }
+
+    fn validate_status_update(&self, _cx: &WriteContext<'_>, new: &Value, _old: &Value) -> Vec<FieldError> {
+        let conditions = new.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default();
+        let check = |(i, condition): (usize, &Value)| {
+            let status = condition.str_at(&["status"]).unwrap_or("");
+            let known = ["False", "True", "Unknown"];
+            (!known.contains(&status)).then(|| {
+                FieldError::not_supported(
+                    format!("status.conditions[{i}].status"),
+                    status,
+                    ["True", "False", "Unknown"],
+                )
+            })
+        };
+        conditions.iter().enumerate().filter_map(check).collect()
     }
 }
 
@@ -81,19 +114,8 @@ pub(crate) fn local_condition() -> Value {
 fn validate(object: &Value) -> Vec<FieldError> {
     let text = |path: &[&str]| object.str_at(path).unwrap_or("");
     let number = |path: &[&str]| object.at(path).and_then(Value::as_i64).unwrap_or(0);
-    let (name, group, version) = (text(&["metadata", "name"]), text(&["spec", "group"]), text(&["spec", "version"]));
+    let (group, version) = (text(&["spec", "group"]), text(&["spec", "version"]));
     let mut errors = Vec::new();
-    let wanted = format!("{version}.{group}");
-    let prefix = text(&["metadata", "generateName"]);
-    for (field, given) in [("metadata.generateName", prefix), ("metadata.name", name)] {
-        let mut problems = names::path_segment_name(given);
-        if problems.is_empty() && given != wanted {
-            problems.push(format!("must be `spec.version+\".\"+spec.group`: {wanted:?}"));
-        }
-        if !given.is_empty() {
-            errors.extend(invalid_each(field, given, problems));
-        }
-    }
     if group.is_empty() {
         if version != "v1" {
             let detail = "only v1 may have an empty group and it better be legacy kube";
@@ -154,7 +176,9 @@ mod tests {
 
     fn check(name: &str, spec: Value, expect: &[&str]) {
         let object = object! { "metadata" => object! { "name" => name }, "spec" => spec };
-        let got: Vec<String> = validate(&object).iter().map(|e| e.field.clone()).collect();
+        let names = ApiServiceRules.name_errors(&object, name, false);
+        let mut got: Vec<String> = names.iter().map(|_| "metadata.name".to_owned()).collect();
+        got.extend(validate(&object).iter().map(|e| e.field.clone()));
         assert_eq!(got, expect);
     }
 
@@ -177,15 +201,11 @@ mod tests {
                 "caBundle" => "YWJj",
             },
         };
+        let names = |name: &str| ApiServiceRules.name_errors(&object, name, false);
+        assert_eq!(names("x"), [r#"must be `spec.version+"."+spec.group`: "v1.a.example""#]);
+        assert_eq!(names("a/b"), ["may not contain '/'"]);
         let texts: Vec<String> = validate(&object).iter().map(ToString::to_string).collect();
-        assert_eq!(
-            texts,
-            [
-                r#"metadata.generateName: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.a.example""#,
-                r#"metadata.name: Invalid value: "a/b": may not contain '/'"#,
-                r#"spec.caBundle: Invalid value: "3 bytes": local APIServices may not have a caBundle"#,
-            ]
-        );
+        assert_eq!(texts, [r#"spec.caBundle: Invalid value: "3 bytes": local APIServices may not have a caBundle"#,]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Rules {
     pub(crate) generation: Option<&'static [&'static str]>,
     /// Which names the kind allows.
     pub(crate) names: NameRule,
+    /// A generateName is the name as it is: objects are called by what they are.
+    pub(crate) literal_names: bool,
     /// Finalizers without a domain are the standard ones.
     pub(crate) standard_finalizers: bool,
     /// PUT of an object that does not exist creates it.
@@ -57,6 +59,9 @@ pub(crate) struct Rules {
     pub(crate) validate: fn(&WriteContext<'_>, &Field<'_>, &mut Errors),
     /// What is wrong with an update (new, old). A kind that has this calls its `validate` itself, where upstream does.
     pub(crate) validate_update: Option<fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors)>,
+    /// What is wrong with the new object of an update, where upstream says so before it looks at what changed in the metadata
+    /// ([`SecondLook::WholeThenChanges`]); `validate_update` is then about the rest.
+    pub(crate) revalidate: Option<fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors)>,
     /// What is wrong with an update of the status (new, old).
     pub(crate) validate_status: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
     /// What the kind says of subresources other than status that edit the object.
@@ -107,6 +112,7 @@ impl Rules {
         keeps_status: false,
         generation: None,
         names: names::name_is_dns_subdomain,
+        literal_names: false,
         standard_finalizers: true,
         create_on_update: false,
         unconditional_update: true,
@@ -120,6 +126,7 @@ impl Rules {
         status_update: |_, _, _| {},
         validate: |_, _, _| {},
         validate_update: None,
+        revalidate: None,
         validate_status: |_, _, _, _| {},
         subresources: &[],
         resets: &[],
@@ -207,6 +214,12 @@ impl Rules {
         rule: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors),
     ) -> Self {
         self.validate_update = Some(rule);
+        self
+    }
+
+    /// With rules that the new object of an update must follow, looked at before what changed in the metadata.
+    pub(crate) const fn revalidate(mut self, rule: fn(&WriteContext<'_>, &Field<'_>, &Field<'_>, &mut Errors)) -> Self {
+        self.revalidate = Some(rule);
         self
     }
 
@@ -329,7 +342,16 @@ impl Strategy for Kind {
         let mut errors = Errors::default();
         match self.rules.validate_update {
             Some(rule) => rule(cx, &new, &old, &mut errors),
+            None if self.rules.revalidate.is_some() => {}
             None => (self.rules.validate)(cx, &new, &mut errors),
+        }
+        errors.into_vec()
+    }
+
+    fn revalidate(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
+        let mut errors = Errors::default();
+        if let Some(rule) = self.rules.revalidate {
+            rule(cx, &Field::root(new), &Field::root(old), &mut errors);
         }
         errors.into_vec()
     }
@@ -425,6 +447,10 @@ impl Strategy for Kind {
 
     fn knows_standard_finalizers(&self) -> bool {
         self.rules.standard_finalizers
+    }
+
+    fn generate_name(&self, base: &str) -> String {
+        if self.rules.literal_names { base.to_owned() } else { names::generate_name(base) }
     }
 
     fn name_rule(&self) -> NameRule {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use generic_server::resource::{Strategy, WriteContext};
 use machinery::{
     Str, Value,
-    meta::{field_error::FieldError, names},
+    meta::field_error::FieldError,
     object,
     patch::apply::ResetFields,
     schema,
@@ -106,8 +106,8 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
-    fn name_rule(&self) -> names::NameRule {
-        names::name_is_dns_subdomain
+    fn name_errors(&self, definition: &Value, name: &str, prefix: bool) -> Vec<String> {
+        validate::name(definition, name, prefix)
     }
 
     fn allow_unconditional_update(&self) -> bool {

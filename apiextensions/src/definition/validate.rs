@@ -30,20 +30,20 @@ use super::{
 pub(super) use status::status;
 pub(crate) use status::{Approval, approval_of, approval_problem};
 
+/// What is wrong with a definition's name: it follows from the names that are asked for.
+pub(super) fn name(definition: &Value, name: &str, prefix: bool) -> Vec<String> {
+    let mut errors = names::name_is_dns_subdomain(name, prefix);
+    let asked = Definition(definition).asked_names();
+    if name != format!("{}.{}", asked.plural, Definition(definition).group()) {
+        errors.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+    }
+    errors
+}
+
 /// What is wrong with a new definition, beyond its metadata.
 pub(super) fn create(definition: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let names = Definition(definition).asked_names();
-    let required = format!("{}.{}", names.plural, Definition(definition).group());
-    for key in ["generateName", "name"] {
-        let name = definition.str_at(&["metadata", key]).unwrap_or_default();
-        if !name.is_empty() && name != required {
-            let why = "must be spec.names.plural+\".\"+spec.group";
-            errors.push(FieldError::invalid(format!("metadata.{key}"), name, why));
-        }
-    }
     let rules = Rules { known_review_version: true, any_ca_bundle: true, ..Rules::default() };
-    errors.extend(spec(definition, &rules));
+    let mut errors = spec(definition, &rules);
     errors.extend(status(definition));
     errors.extend(status::stored_versions(definition));
     errors.extend(status::approval(definition, None));

@@ -3,7 +3,7 @@
 use machinery::{
     Value,
     codec::scan,
-    meta::{Meta, names, status::Status, validation},
+    meta::{Meta, status::Status, validation},
     request::Verb,
     schema,
     value::Path,
@@ -89,7 +89,7 @@ impl Registry {
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
             if !base.is_empty() {
-                metadata::metadata_mut(&mut object).insert("name", names::generate_name(&base));
+                metadata::metadata_mut(&mut object).insert("name", self.row.strategy.generate_name(&base));
             }
         }
         let mut held = self.reserve(write, &mut object, None).await?;
@@ -117,7 +117,7 @@ impl Registry {
         errors.extend(validation::validate_object_meta(
             Meta::of(&object),
             self.row.namespaced,
-            strategy.name_rule(),
+            |name, prefix| strategy.name_errors(&object, name, prefix),
             &Path::ROOT.field("metadata"),
         ));
         if self.row.built_in && strategy.knows_standard_finalizers() {
@@ -148,7 +148,7 @@ impl Registry {
             let taken = if is_latest { taken } else { self.entry(&key, ReadAt::Latest).await? };
             return match taken {
                 Some(taken) => Err(self.taken(&name, &taken)),
-                None => Ok(Attempt::Done(Written { bytes: self.form.encode(&object), created: true })),
+                None => Ok(Attempt::Done(Written { bytes: self.form.encode_unstored(&object), created: true })),
             };
         }
         let then = self.encode_sequel(held.sequel(&object).await, object).await;

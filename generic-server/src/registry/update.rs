@@ -17,7 +17,11 @@ use super::{
     is_too_large, metadata,
     reserve::Held,
 };
-use crate::{admission::Operation, registry::field_manager, resource::SecondLook};
+use crate::{
+    admission::Operation,
+    registry::field_manager,
+    resource::{SecondLook, WriteContext},
+};
 
 /// Makes the new state of an object from its current one. Called again for each newer state.
 #[async_trait]
@@ -254,7 +258,7 @@ impl Registry {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
         errors.extend(self.consult(write, verb, new, Some(old)).await);
-        self.look_again(write.subresource, new, old, &mut errors);
+        self.look_again(&write.context(), new, old, &mut errors);
         errors.extend(match write.subresource {
             "" => strategy.validate_update(&write.context(&self.settings), new, old),
             "status" => strategy.validate_status_update(&write.context(&self.settings), new, old),
@@ -275,30 +279,38 @@ impl Registry {
     }
 
     /// A kind's rules look at the metadata once more, and both findings reach the client.
-    fn look_again(&self, subresource: &str, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-        let look = match self.row.strategy.second_look() {
-            look if subresource.is_empty() => look,
+    fn look_again(&self, cx: &WriteContext<'_>, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+        let strategy = &self.row.strategy;
+        let look = match strategy.second_look() {
+            look if cx.subresource.is_empty() => look,
             SecondLook::Nothing | SecondLook::Whole => SecondLook::Nothing,
             _ => SecondLook::Changes,
         };
         let path = Path::ROOT.field("metadata");
-        let (new, old) = (Meta::of(new), Meta::of(old));
-        let (rule, namespaced) = (self.row.strategy.name_rule(), self.row.namespaced);
-        let changes = || validation::validate_object_meta_update(new, old, &path);
-        let whole = || validation::validate_object_meta(new, namespaced, rule, &path);
+        let (meta, old_meta) = (Meta::of(new), Meta::of(old));
+        let finalizers = || match self.row.built_in && strategy.knows_standard_finalizers() {
+            true => validation::validate_kube_finalizers(meta, &path),
+            false => Vec::new(),
+        };
+        let changes = || {
+            let found = validation::validate_object_meta_update(meta, old_meta, &path);
+            [found, finalizers()].concat()
+        };
+        let whole = || {
+            let name_errors = |name: &str, prefix: bool| strategy.name_errors(new, name, prefix);
+            let found = validation::validate_object_meta(meta, self.row.namespaced, name_errors, &path);
+            [found, finalizers()].concat()
+        };
+        let rules = || strategy.revalidate(cx, new, old);
         let looks: &[&dyn Fn() -> Vec<FieldError>] = match look {
             SecondLook::Nothing => &[],
             SecondLook::Changes => &[&changes],
             SecondLook::Whole => &[&whole],
             SecondLook::ChangesThenWhole => &[&changes, &whole],
-            SecondLook::WholeThenChanges => &[&whole, &changes],
+            SecondLook::WholeThenChanges => &[&whole, &rules, &changes],
+            SecondLook::WholeTwice => &[&whole, &rules, &whole],
         };
-        for look in looks {
-            errors.extend(look());
-            if self.row.built_in && self.row.strategy.knows_standard_finalizers() {
-                errors.extend(validation::validate_kube_finalizers(new, &path));
-            }
-        }
+        errors.extend(looks.iter().flat_map(|look| look()));
     }
 
     /// Whether nothing is left to do for an object in deletion: its grace period is zero.

@@ -40,8 +40,10 @@ pub enum SecondLook {
     Whole,
     /// What changed, then all.
     ChangesThenWhole,
-    /// All, then what changed.
+    /// All, then what changed. What [`Strategy::revalidate`] finds comes between the two.
     WholeThenChanges,
+    /// All, and all again; what [`Strategy::revalidate`] finds comes between.
+    WholeTwice,
 }
 
 /// One kind's rules. All have defaults; a kind writes down only what is particular to it.
@@ -187,9 +189,25 @@ pub trait Strategy: Send + Sync {
         SecondLook::default()
     }
 
+    /// What is wrong with the new object of an update, as far as upstream says so before it looks at what changed in the
+    /// metadata.
+    fn revalidate(&self, _cx: &WriteContext<'_>, _new: &Value, _old: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// What is wrong with an object's name (or, with `prefix`, its generateName), for kinds whose names depend on the object.
+    fn name_errors(&self, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
+        (self.name_rule())(name, prefix)
+    }
+
     /// Which names the kind allows.
     fn name_rule(&self) -> names::NameRule {
         names::name_is_dns_subdomain
+    }
+
+    /// The name of an object that came with this generateName.
+    fn generate_name(&self, base: &str) -> String {
+        names::generate_name(base)
     }
 
     /// PUT of an object that does not exist creates it.

@@ -340,16 +340,18 @@ fn as_made(pods: &Value, claims: &[Value]) -> Value {
     for own in ["hostname", "subdomain"] {
         pods.remove_at(&["spec", own]);
     }
-    let named = claims.iter().filter_map(|claim| claim.str_at(&["metadata", "name"]));
-    let mut all: Vec<Value> = named
-        .map(|name| object! { "name" => name, "persistentVolumeClaim" => object! { "claimName" => name } })
-        .collect();
-    if all.is_empty() {
+    if claims.is_empty() {
         return pods;
     }
-    let claimed: HashSet<&str> = claims.iter().filter_map(|claim| claim.str_at(&["metadata", "name"])).collect();
+    // Claims without a name are called by the empty one, and of those of one name there is one volume.
+    let mut claimed = HashSet::new();
+    let named = claims.iter().map(|claim| claim.str_at(&["metadata", "name"]).unwrap_or_default());
+    let mut all: Vec<Value> = named
+        .filter(|name| claimed.insert(*name))
+        .map(|name| object! { "name" => name, "persistentVolumeClaim" => object! { "claimName" => name } })
+        .collect();
     let volumes = pods.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default();
-    let is_claimed = |volume: &Value| volume.str_at(&["name"]).is_some_and(|name| claimed.contains(name));
+    let is_claimed = |volume: &Value| claimed.contains(volume.str_at(&["name"]).unwrap_or_default());
     all.extend(volumes.iter().filter(|volume| !is_claimed(volume)).cloned());
     pods.set(&["spec", "volumes"], all);
     pods

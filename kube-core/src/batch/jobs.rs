@@ -15,6 +15,7 @@ use crate::{
 pub(super) const JOBS: Rules =
     Rules { orphans: true, orphan_warning: Some(ORPHANED), ..Rules::WORKLOAD.defaults(job).create(create_job) }
         .validate(validation::job)
+        .revalidate(validation::job_again)
         .validate_update(validation::job_update)
         .validate_status(status::job)
         .warn(job_warnings);

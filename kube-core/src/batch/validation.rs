@@ -252,8 +252,12 @@ fn restart_policy(spec: &Field<'_>, errors: &mut Errors) {
 }
 
 /// Upstream looks at the whole job and then once more at its spec, and clients see both.
-pub(super) fn job_update(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+/// What is wrong with the new object of an update, of its own.
+pub(super) fn job_again(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     whole_job(new, Some(old), errors);
+}
+
+pub(super) fn job_update(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let (spec, old_spec) = (new.at("spec"), old.at("spec"));
     job_spec(&spec, Some(&old_spec), errors);
     completions_change(&spec, &old_spec, errors);

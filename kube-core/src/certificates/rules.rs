@@ -23,7 +23,7 @@ pub(super) const SIGNING_REQUESTS: Rules = Rules {
     update: |_, new, old| restore(new, old, &["spec"]),
     status_update: |_, new, old| stamp(new, old),
     validate: |_, new, errors| validate(new, None, errors),
-    validate_update: Some(|_, new, old, errors| validate_update(new, old, Through::Itself, errors)),
+    revalidate: Some(|_, new, old, errors| validate_update(new, old, Through::Itself, errors)),
     validate_status: |_, new, old, errors| validate_update(new, old, Through::Status, errors),
     subresources: &[SubresourceRules {
         name: "approval",

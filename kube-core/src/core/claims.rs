@@ -31,6 +31,7 @@ pub(super) const VOLUMES: Rules = Rules {
     create: create_volume,
     status_update: update_volume_status,
     validate: volumes_validation::create,
+    revalidate: Some(|cx, new, _, errors| volumes_validation::create(cx, new, errors)),
     validate_update: Some(volumes_validation::update),
     warn: volumes_validation::warnings,
     ..Rules::STATUS.returns_deleted()

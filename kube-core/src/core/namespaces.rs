@@ -20,7 +20,7 @@ pub(super) const RULES: Rules = Rules {
     may_finish,
     deleting,
     validate,
-    validate_update: Some(|_, _, _, _| {}),
+    revalidate: Some(|cx, new, _, errors| validate(cx, new, errors)),
     validate_status,
     subresources: &[SubresourceRules {
         name: "finalize",

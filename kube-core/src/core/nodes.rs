@@ -16,7 +16,8 @@ pub(super) const RULES: Rules = Rules {
     update,
     keeps_status: true,
     validate: nodes_validation::create,
-    validate_update: Some(nodes_validation::update),
+    revalidate: Some(|cx, new, _, errors| nodes_validation::create(cx, new, errors)),
+    validate_update: Some(nodes_validation::changes),
     validate_status: nodes_validation::changes,
     warn,
     ..Rules::STATUS

@@ -25,12 +25,6 @@ pub(super) fn create(_cx: &WriteContext<'_>, node: &Field<'_>, errors: &mut Erro
     pod_cidrs(node, errors);
 }
 
-/// What is wrong with an update: upstream judges the node as if it were new, and then what has changed.
-pub(super) fn update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    create(cx, new, errors);
-    changes(cx, new, old, errors);
-}
-
 /// What is wrong with a change, also one of the status.
 pub(super) fn changes(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     annotations(new, errors);

@@ -47,29 +47,37 @@ const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "Read
 
 /// What is wrong with a new volume.
 pub(super) fn create(_cx: &WriteContext<'_>, volume: &Field<'_>, errors: &mut Errors) {
-    spec(&volume.at("spec"), false, errors);
+    spec(&volume.at("spec"), Some(volume.at("metadata").at("name").text()), errors);
 }
 
-/// What a volume is, of its own or as part of an attachment.
-pub(crate) fn spec(spec: &Field<'_>, is_inline: bool, errors: &mut Errors) {
-    if is_inline {
-        for member in ["claimRef", "persistentVolumeReclaimPolicy", "storageClassName"] {
-            let field = spec.at(member);
-            if !field.is_empty() {
-                field.forbidden("may not be specified in the context of inline volumes", errors);
-            }
+/// What a volume is, of its own (given its name) or as part of an attachment.
+pub(crate) fn spec(spec: &Field<'_>, name: Option<&str>, errors: &mut Errors) {
+    let (is_inline, name) = (name.is_none(), name.unwrap_or_default());
+    let not_inline = |member: &'static str, errors: &mut Errors| {
+        let field = spec.at(member);
+        if is_inline && field.is_set() && (member == "claimRef" || !field.is_empty()) {
+            field.forbidden("may not be specified in the context of inline volumes", errors);
         }
+    };
+    not_inline("claimRef", errors);
+    not_inline("capacity", errors);
+    if is_inline && !spec.at("csi").is_set() {
+        spec.at("csi").required("has to be specified in the context of inline volumes", errors);
     }
     access_modes(&spec.at("accessModes"), errors);
+    let policy = spec.at("persistentVolumeReclaimPolicy");
     if !is_inline {
         capacity(&spec.at("capacity"), errors);
-        let policy = spec.at("persistentVolumeReclaimPolicy");
         if !policy.is_empty() {
             policy.one_of(&["Delete", "Recycle", "Retain"], errors);
         }
+    } else if !policy.is_empty() && policy.text() != "Retain" {
+        policy.forbidden("may only be Retain in the context of inline volumes", errors);
     }
     let affinity = spec.at("nodeAffinity");
-    if affinity.is_set() {
+    if affinity.is_set() && is_inline {
+        affinity.forbidden("may not be specified in the context of inline volumes", errors);
+    } else if affinity.is_set() {
         let required = affinity.at("required");
         if required.is_set() {
             node_selector(&required, &|| false, errors);
@@ -77,19 +85,18 @@ pub(crate) fn spec(spec: &Field<'_>, is_inline: bool, errors: &mut Errors) {
             required.required("must specify required node constraints", errors);
         }
     }
-    source(spec, errors);
-    let recycles = spec.at("persistentVolumeReclaimPolicy");
-    if spec.value().str_at(&["hostPath", "path"]) == Some("/") && recycles.text() == "Recycle" {
-        recycles.forbidden("may not be 'recycle' for a hostPath mount of '/'", errors);
+    source(spec, name, errors);
+    if spec.value().str_at(&["hostPath", "path"]).is_some_and(is_root) && policy.text() == "Recycle" {
+        policy.forbidden("may not be 'recycle' for a hostPath mount of '/'", errors);
     }
+    not_inline("storageClassName", errors);
+    let mode = spec.at("volumeMode");
     if !is_inline {
         spec.at("storageClassName").check_some(names::dns1123_subdomain, errors);
+        mode.some_one_of(&["Block", "Filesystem"], errors);
+    } else if mode.is_set() && mode.text() != "Filesystem" {
+        mode.forbidden("may not specify volumeMode other than Filesystem in the context of inline volumes", errors);
     }
-    let mode = spec.at("volumeMode");
-    if mode.is_set() && is_inline && mode.text() != "Filesystem" {
-        mode.forbidden("may not specify volumeMode for inline volumes", errors);
-    }
-    mode.some_one_of(&["Block", "Filesystem"], errors);
     let class = spec.at("volumeAttributesClassName");
     if class.is_set() {
         if class.is_empty() {
@@ -101,6 +108,19 @@ pub(crate) fn spec(spec: &Field<'_>, is_inline: bool, errors: &mut Errors) {
             spec.at("csi").required("has to be specified when using volumeAttributesClassName", errors);
         }
     }
+}
+
+/// Whether a path is that of the root, once it is cleaned as Go does.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0_usize;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    path.starts_with('/') && depth == 0
 }
 
 fn access_modes(modes: &Field<'_>, errors: &mut Errors) {
@@ -136,7 +156,7 @@ fn capacity(capacity: &Field<'_>, errors: &mut Errors) {
     });
 }
 
-fn source(spec: &Field<'_>, errors: &mut Errors) {
+fn source(spec: &Field<'_>, volume: &str, errors: &mut Errors) {
     let mut found = false;
     for (member, rule) in SOURCES {
         let source = spec.at(member);
@@ -149,7 +169,12 @@ fn source(spec: &Field<'_>, errors: &mut Errors) {
             spec.at(shown).forbidden("may not specify more than 1 volume type", errors);
             continue;
         }
-        rule(&source, errors);
+        match *member {
+            // Upstream's spelling of this one's path, too.
+            "gcePersistentDisk" => rule(&spec.at("persistentDisk").with(source.value()), errors),
+            "iscsi" => sources::iscsi_of_volume(&source, volume, errors),
+            _ => rule(&source, errors),
+        }
         if *member == "local" && !spec.at("nodeAffinity").is_set() {
             spec.at("nodeAffinity").required("Local volume requires node affinity", errors);
         }
@@ -293,7 +318,7 @@ mod tests {
     fn check(source: &str, expect: &[&str]) {
         let volume = volume(source);
         let mut errors = Errors::default();
-        spec(&Field::root(&volume).at("spec"), false, &mut errors);
+        spec(&Field::root(&volume).at("spec"), Some(""), &mut errors);
         let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
         assert_eq!(texts, expect, "{source}");
     }

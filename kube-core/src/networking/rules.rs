@@ -18,9 +18,10 @@ pub(super) const INGRESSES: Rules = Rules::WORKLOAD
     .warn_status(balancer_warnings);
 
 /// The rules of addresses.
-pub(super) const IP_ADDRESSES: Rules = Rules::PLAIN
+pub(super) const IP_ADDRESSES: Rules = Rules { literal_names: true, ..Rules::PLAIN }
     .names(validation::address_name)
     .validate(validation::address)
+    .revalidate(|cx, new, _, errors| validation::address(cx, new, errors))
     .validate_update(validation::address_update);
 
 /// The rules of ranges of addresses.

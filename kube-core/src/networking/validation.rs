@@ -180,8 +180,7 @@ pub(super) fn address(_cx: &WriteContext<'_>, address: &Field<'_>, errors: &mut 
 }
 
 /// What is wrong with an update of an address.
-pub(super) fn address_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    address(cx, new, errors);
+pub(super) fn address_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let (spec, before) = (new.at("spec"), old.at("spec"));
     let (parent, old_parent) = (spec.at("parentRef"), before.at("parentRef"));
     if !parent.same(&old_parent) {
@@ -231,6 +230,7 @@ pub(super) fn range_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<
             }
             range(_cx, new, errors);
         }
+        _ if !cidrs.is_set() => cidrs.invalid_as(Value::Null, IMMUTABLE, errors),
         _ if cidrs.is_empty() => cidrs.invalid_as(Value::from(Vec::<Value>::new()), IMMUTABLE, errors),
         _ => cidrs.invalid(IMMUTABLE, errors),
     }

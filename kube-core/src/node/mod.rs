@@ -17,6 +17,7 @@ const RULES: Rules = Rules::PLAIN
     .conditional()
     .any_finalizers()
     .validate(validation::class)
+    .revalidate(|cx, new, _, errors| validation::class(cx, new, errors))
     .validate_update(validation::class_update);
 
 /// The group's rows.

@@ -29,8 +29,7 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     }
 }
 
-pub(super) fn class_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    class(cx, new, errors);
+pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     new.at("handler").immutable(&old.at("handler"), errors);
 }
 

@@ -64,19 +64,9 @@ pub(super) fn role_binding(_cx: &Cx<'_>, binding: &Field<'_>, errors: &mut Error
     check_binding(binding, &["Role", "ClusterRole"], true, errors);
 }
 
-pub(super) fn role_binding_update(cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    role_binding(cx, new, errors);
-    keeps_role(new, old, errors);
-}
-
 /// Bindings of the cluster.
 pub(super) fn cluster_role_binding(_cx: &Cx<'_>, binding: &Field<'_>, errors: &mut Errors) {
     check_binding(binding, &["ClusterRole"], false, errors);
-}
-
-pub(super) fn cluster_role_binding_update(cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    cluster_role_binding(cx, new, errors);
-    keeps_role(new, old, errors);
 }
 
 fn check_binding(binding: &Field<'_>, kinds: &[&str], namespaced: bool, errors: &mut Errors) {
@@ -110,7 +100,8 @@ fn check_subject(subject: &Field<'_>, namespaced: bool, errors: &mut Errors) {
     }
 }
 
-fn keeps_role(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+/// A binding is of one role for its life.
+pub(super) fn keeps_role(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let role = new.at("roleRef");
     if !role.same(&old.at("roleRef")) {
         role.invalid_as(shown(role.value(), ROLE_REF), "cannot change roleRef", errors);

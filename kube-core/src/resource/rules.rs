@@ -36,6 +36,7 @@ pub(super) const TEMPLATES: Rules = Rules::PLAIN
     .returns_deleted()
     .defaults(|template| within(template, "spec", |spec| within(spec, "spec", claim_spec)))
     .validate(validation::template)
+    .revalidate(|cx, new, _, errors| validation::template(cx, new, errors))
     .validate_update(validation::template_update);
 
 /// The rules of slices.

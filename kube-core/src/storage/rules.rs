@@ -21,6 +21,7 @@ const CLASSES: Rules = Rules::PLAIN
         pointer(class, "volumeBindingMode", "Immediate");
     })
     .validate(validation::class)
+    .revalidate(|cx, new, _, errors| validation::class(cx, new, errors))
     .validate_update(validation::class_update);
 
 /// Warnings for the author of a storage class: labels of nodes that have newer names.
@@ -75,8 +76,11 @@ pub(super) const ATTACHMENTS: Rules = Rules::STATUS
     .validate_status(validation::attachment_update);
 
 /// The rules of capacities.
-pub(super) const CAPACITIES: Rules =
-    Rules::PLAIN.conditional().validate(validation::capacity).validate_update(validation::capacity_update);
+pub(super) const CAPACITIES: Rules = Rules::PLAIN
+    .conditional()
+    .validate(validation::capacity)
+    .revalidate(validation::capacity_again)
+    .validate_update(validation::capacity_update);
 
 /// The rules of classes of attributes.
 pub(super) const ATTRIBUTES_CLASSES: Rules =

@@ -106,8 +106,7 @@ fn parameters(parameters: &Field<'_>, needed: bool, errors: &mut Errors) {
 }
 
 /// What is wrong with an update of a storage class.
-pub(super) fn class_update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    class(cx, new, errors);
+pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     for member in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         new.at(member).immutable(&old.at(member), errors);
     }
@@ -235,7 +234,7 @@ pub(super) fn attachment(_cx: &WriteContext<'_>, attachment: &Field<'_>, errors:
         (true, true) => source.forbidden(ONE_SOURCE, errors),
         (false, true) if name.is_empty() => name.required("must specify non empty persistentVolumeName", errors),
         (false, true) => {}
-        (true, false) => volumes_validation::spec(&inline, true, errors),
+        (true, false) => volumes_validation::spec(&inline, None, errors),
     }
     spec.at("nodeName").check(names::dns1123_subdomain, errors);
     if name.is_set() {
@@ -290,8 +289,12 @@ fn whole_capacity(capacity: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Er
 }
 
 /// What is wrong with an update of a capacity.
-pub(super) fn capacity_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
+/// What is wrong with the new object of an update, of its own.
+pub(super) fn capacity_again(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     whole_capacity(new, Some(old), errors);
+}
+
+pub(super) fn capacity_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     new.at("nodeTopology").immutable_selector(&old.at("nodeTopology"), errors);
     new.at("storageClassName").immutable(&old.at("storageClassName"), errors);
 }

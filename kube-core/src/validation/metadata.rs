@@ -9,6 +9,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
         &[
             "/ConfigMap",
             "/Endpoints",
+            "/PersistentVolumeClaim",
             "/Pod",
             "/Secret",
             "/ServiceAccount",
@@ -23,9 +24,6 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
         &[
             "/Namespace",
             "/Node",
-            "/PersistentVolume",
-            "/PersistentVolumeClaim",
-            "/ReplicationController",
             "batch/Job",
             "certificates.k8s.io/CertificateSigningRequest",
             "certificates.k8s.io/ClusterTrustBundle",
@@ -60,6 +58,7 @@ const LOOKS: &[(SecondLook, &[&str])] = &[
             "storage.k8s.io/VolumeAttachment",
         ],
     ),
+    (SecondLook::WholeTwice, &["/PersistentVolume"]),
     (SecondLook::Nothing, &["/Event", "internal.apiserver.k8s.io/StorageVersion", "policy/PodDisruptionBudget"]),
 ];
 

@@ -17,7 +17,7 @@ use owners::validate_owner_references;
 use super::accessor::Meta;
 use super::field_error::{FieldError, invalid_each};
 use super::go_text::quote;
-use super::names::{self, NameRule};
+use super::names;
 use super::selector::validate_labels;
 use crate::value::Path;
 use crate::{Map, Str, Value};
@@ -33,7 +33,12 @@ const MAX_ANNOTATIONS: usize = 256 * 1024; // bytes, keys and values together
 const MAX_SUBRESOURCE: usize = 256;
 
 /// The metadata of a new object, its name generated already.
-pub fn validate_object_meta(meta: Meta<'_>, namespaced: bool, rule: NameRule, path: &Path<'_>) -> Vec<FieldError> {
+pub fn validate_object_meta(
+    meta: Meta<'_>,
+    namespaced: bool,
+    rule: impl Fn(&str, bool) -> Vec<String>,
+    path: &Path<'_>,
+) -> Vec<FieldError> {
     let generate_name = meta.generate_name();
     let mut errors = match generate_name {
         "" => Vec::new(),

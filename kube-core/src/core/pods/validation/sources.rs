@@ -88,21 +88,40 @@ pub(crate) fn nfs(source: &Field<'_>, errors: &mut Errors) {
 }
 
 pub(crate) fn iscsi(source: &Field<'_>, errors: &mut Errors) {
-    source.at("targetPortal").is_given(errors);
+    iscsi_named(source, None, "must be valid format starting with iqn, eui, or naa", errors);
+}
+
+/// The same of a persistent volume, given its name: upstream has other words there, and another order.
+pub(crate) fn iscsi_of_volume(source: &Field<'_>, volume: &str, errors: &mut Errors) {
+    iscsi_named(source, Some(volume), "must be valid format", errors);
+}
+
+fn iscsi_named(source: &Field<'_>, volume: Option<&str>, other: &str, errors: &mut Errors) {
+    let portal = source.at("targetPortal");
+    portal.is_given(errors);
+    if volume.is_some_and(|volume| source.at("initiatorName").is_set() && volume.len() + 1 + portal.text().len() > 64) {
+        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if \
+                      iscsi.initiatorName is specified.";
+        source.at("targetportal").invalid_as(portal.text(), detail, errors);
+    }
     let name = source.at("iqn");
     if name.is_given(errors) {
-        initiator_name(&name, "must be valid format starting with iqn, eui, or naa", errors);
+        initiator_name(&name, other, errors);
     }
     lun(&source.at("lun"), errors);
     let chap = source.at("chapAuthDiscovery").is_true() || source.at("chapAuthSession").is_true();
-    if chap && !source.at("secretRef").is_set() {
-        source.at("secretRef").required("", errors);
+    let secret = source.at("secretRef");
+    if chap && !secret.is_set() {
+        secret.required("", errors);
+    }
+    if volume.is_some() && secret.is_set() {
+        secret.at("name").is_given(errors);
     }
     let own = source.at("initiatorName");
     if own.is_set() {
         // Upstream spells it without the capital.
         let place = source.at("initiatorname");
-        initiator_name(&place.with(own.value()), "must be valid format starting with iqn, eui, or naa", errors);
+        initiator_name(&place.with(own.value()), other, errors);
     }
 }
 
