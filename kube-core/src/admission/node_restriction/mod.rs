@@ -21,7 +21,11 @@ use machinery::{
 
 use self::{pod_certificate::PodCertificates, token::Audiences};
 use super::{Features, found};
-use crate::{certificates::parse_request, node_authorizer::node_of};
+use crate::{
+    certificates::parse_request,
+    core::pods::validation::{difference, internal},
+    node_authorizer::node_of,
+};
 
 const LEASES: &str = "kube-node-lease";
 
@@ -218,8 +222,15 @@ fn claim_status(a: &Attributes<'_>, claim: &Value, node: &str) -> Result<(), Str
         }
         rest
     };
-    let why = format!("node {node:?} is not allowed to update fields other than status.quantity and status.conditions");
-    holds(rest(claim).semantic_eq(&rest(old)), why)
+    let (new, old) = (rest(claim), rest(old));
+    if new.semantic_eq(&old) {
+        return Ok(());
+    }
+    let pretty = |claim| internal::pretty_object("PersistentVolumeClaimSpec", "PersistentVolumeClaimStatus", claim);
+    let difference = difference::between(&pretty(&old), &pretty(&new));
+    Err(format!(
+        "node {node:?} is not allowed to update fields other than status.quantity and status.conditions: {difference}"
+    ))
 }
 
 fn lease(a: &Attributes<'_>, lease: &Value, node: &str) -> Result<(), String> {

@@ -78,6 +78,30 @@ pub(crate) fn shown_template(kind: &str, template: &Value) -> BadValue {
     BadValue::verbatim(format!("{out}\"Spec\":{spec}}}"))
 }
 
+/// An object of these types of spec and status, indented: what is set of its metadata stands beside them.
+pub(crate) fn pretty_object(spec: &str, status: &str, object: &Value) -> String {
+    let (mut out, mut layout) = (String::new(), Indented(0));
+    let mut first = true;
+    layout.open('{', &mut out);
+    let mut member = |name: &str, layout: &mut Indented, out: &mut String| {
+        layout.item(std::mem::take(&mut first), out);
+        out.push_str(&go_text::quote(name));
+        out.push_str(layout.after_key());
+    };
+    for name in METADATA {
+        if let Some(value) = object.at(&["metadata", name]).filter(|value| !value.is_null()) {
+            member(name, &mut layout, &mut out);
+            layout.plain(value, &mut out);
+        }
+    }
+    for (name, key, kind) in [("Spec", "spec", spec), ("Status", "status", status)] {
+        member(name, &mut layout, &mut out);
+        write(kind, object.get(key).unwrap_or(&Value::Null), &mut layout, &mut out);
+    }
+    layout.close('}', &mut out);
+    out
+}
+
 /// How members and items stand to each other.
 trait Layout {
     fn open(&mut self, bracket: char, out: &mut String);
@@ -256,6 +280,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains(r#""SecurityContext":{"HostNetwork":true,"HostPID":false,"#), "{text}");
+    }
+
+    #[test]
+    fn an_object_has_its_metadata_beside_spec_and_status() {
+        let claim = br#"{"metadata":{"labels":{"a":"b"},"name":"c"},"spec":{"accessModes":["ReadWriteOnce"]},"status":{"phase":"Bound"}}"#;
+        let claim = json::decode(claim).expect("valid JSON");
+        let text = pretty_object("PersistentVolumeClaimSpec", "PersistentVolumeClaimStatus", &claim);
+        let start = "{\n \"name\": \"c\",\n \"labels\": {\n  \"a\": \"b\"\n },\n \"Spec\": {\n  \"AccessModes\": [\n   \"ReadWriteOnce\"\n  ],";
+        let status = " \"Status\": {\n  \"Phase\": \"Bound\",\n  \"AccessModes\": null,\n  \"Capacity\": null,";
+        assert!(text.starts_with(start) && text.contains(status) && text.ends_with("\n }\n}"), "{text}");
     }
 
     #[test]
