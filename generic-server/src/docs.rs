@@ -5,6 +5,7 @@ static DOCS: &str = include_str!(concat!(env!("OUT_DIR"), "/docs.txt"));
 
 const RECORD: char = '\u{1e}';
 const UNIT: char = '\u{1f}';
+const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
 
 /// All of it.
 pub(crate) fn all() -> &'static str {
@@ -13,12 +14,15 @@ pub(crate) fn all() -> &'static str {
 
 /// What the definition (`io.k8s.api.core.v1.PodSpec`) is.
 pub fn of_type(definition: &str) -> Option<&'static str> {
-    find(definition, "")
+    let text = find(definition, "")?;
+    if definition == WATCH_EVENT { text.split_once("\n\n").map(|(text, _)| text) } else { Some(text) }
 }
 
 /// What a member of the definition is, by its JSON name. What every kind has is said the same way of all of them.
 pub fn of_member(definition: &str, member: &str) -> Option<&'static str> {
     find(definition, member).or_else(|| match member {
+        // What is gathered says of the type what upstream says of its member.
+        "object" if definition == WATCH_EVENT => find(definition, "")?.split_once("\n\n").map(|(_, text)| text),
         "apiVersion" | "kind" => find("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", member),
         "metadata" if definition.ends_with("List") => find("io.k8s.apimachinery.pkg.apis.meta.v1.Status", member),
         _ => None,
@@ -76,6 +80,15 @@ mod tests {
         assert!(port.contains("0 < x < 65536"), "{port}");
         let fqdn = of_member("io.k8s.api.core.v1.PodSpec", "setHostnameAsFQDN").expect("a text");
         assert!(fqdn.contains(r"HKEY_LOCAL_MACHINE\\SYSTEM\\CurrentControlSet"), "{fqdn}");
+    }
+
+    #[test]
+    fn what_an_event_holds_is_said_of_its_member() {
+        let definition = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+        assert_eq!(of_type(definition), Some("Event represents a single event to a watched resource."));
+        assert!(
+            of_member(definition, "object").is_some_and(|text| text.starts_with("Object is:\n * If Type is Added"))
+        );
     }
 
     #[test]

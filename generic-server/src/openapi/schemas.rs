@@ -163,14 +163,20 @@ fn prose(id: TypeId, member: Option<&str>) -> Option<Str> {
         Some(member) => docs::of_member(&name, member),
     };
     text.map(Str::new_static).or_else(|| {
-        let kind = builtin::type_name(id).strip_suffix("List").filter(|_| member == Some("items"))?;
-        Some(format!("List of {}", plural(&kind.to_lowercase())).into())
+        let list = builtin::type_name(id);
+        let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty())?;
+        match member {
+            Some("items") => Some(format!("List of {}", plural(&kind.to_lowercase())).into()),
+            None => Some(format!("{list} is a list of {kind} objects.").into()),
+            Some(_) => None,
+        }
     })
 }
 
 /// The plural of a word, as the names of resources are made.
 fn plural(word: &str) -> String {
     match word {
+        word if word.ends_with("endpoints") => word.to_owned(),
         word if word.ends_with('s') || word.ends_with("ch") => format!("{word}es"),
         word => match word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u'])) {
             Some(stem) => format!("{stem}ies"),
@@ -190,8 +196,11 @@ mod tests {
             assert_eq!(prose(id, Some("items")).as_deref(), Some(expect));
         };
         check("io.k8s.api.core.v1.ServiceList", "List of services");
+        check("io.k8s.api.core.v1.EndpointsList", "List of endpoints");
         check("io.k8s.api.networking.v1.NetworkPolicyList", "List of networkpolicies");
         check("io.k8s.api.networking.v1.IngressClassList", "List of ingressclasses");
         check("io.k8s.api.networking.v1.IngressList", "List of ingresses");
+        let list = builtin::by_name("io.k8s.api.core.v1.ServiceAccountList").expect("the table has it");
+        assert_eq!(prose(list, None).as_deref(), Some("ServiceAccountList is a list of ServiceAccount objects."));
     }
 }
