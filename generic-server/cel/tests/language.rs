@@ -219,6 +219,15 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
+fn functions_of_one_argument_say_what_they_were_given() {
+    fails("size(dyn(5)) > 1", "no such overload: size");
+    fails("dyn(5).size() > 1", "no such overload: size");
+    fails("quantity(dyn(5)).isInteger()", "no such overload: quantity(int)");
+    fails("isQuantity(dyn(5))", "no such overload: isQuantity(int)");
+    fails("dyn(5).startsWith('a')", "no such overload");
+}
+
+#[test]
 fn syntax_errors_say_what_was_expected_and_where_reading_goes_on() {
     const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, \
                            IDENTIFIER}";

@@ -182,8 +182,15 @@ impl Machine<'_> {
         }
         let fits = |o: &&&crate::library::Overload| o.args.iter().zip(&args).all(|(wanted, arg)| arg.is_a(wanted));
         let overload = match &calling.overloads[..] {
+            [only] if !only.member && args.len() == 1 && !fits(&only) => {
+                let text = format!("no such overload: {}({})", calling.function, args[0].type_of());
+                return Err(Error::new(text));
+            }
             [only] => only,
-            several => several.iter().find(fits).ok_or_else(Error::no_overload)?,
+            several => several.iter().find(fits).ok_or_else(|| match calling.function.as_str() {
+                "size" => Error::new("no such overload: size"),
+                _ => Error::no_overload(),
+            })?,
         };
         self.charge(charge::before(overload.id, &args))?;
         let result = (overload.call)(&args)?;
