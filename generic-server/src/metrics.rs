@@ -263,8 +263,7 @@ impl Label {
         let (labels, dry_run) = (self.labels.values(), self.dry_run);
         let [verb, group, version, resource, subresource, scope, component] = labels;
         let with_code = [verb, group, version, resource, subresource, scope, component, status.as_str()];
-        let with_both =
-            [verb, group, version, resource, subresource, scope, component, status.as_str(), dry_run];
+        let with_both = [verb, group, version, resource, subresource, scope, component, status.as_str(), dry_run];
         self.metrics.requests.with_label_values(&with_both).inc();
         let with_dry_run = [verb, group, version, resource, subresource, scope, component, dry_run];
         self.metrics.durations.with_label_values(&with_dry_run).observe(elapsed.as_secs_f64());

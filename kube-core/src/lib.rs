@@ -6,6 +6,7 @@ mod conversion;
 mod defaults;
 #[cfg(test)]
 #[path = "../tests/late/mod.rs"]
+#[allow(dead_code, reason = "other tests tell caches of changes one by one")]
 mod late;
 mod namespaces;
 mod posted;

@@ -67,12 +67,12 @@ impl Stream {
         let url = format!("https://{}{path}", kubelet.authority());
         let target = url.parse().map_err(Status::internal_error)?;
         let headers = generic_server::proxy::headers_of(request);
-        generic_server::proxy::forward(&outlets.kubelets.client, request, target, headers).await.map_err(|why| {
-            match why {
+        generic_server::proxy::forward(&outlets.kubelets.client, request, target, headers).await.map_err(
+            |why| match why {
                 ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
                 ForwardError::Protocol(why) => Status::unknown_error(why),
-            }
-        })
+            },
+        )
     }
 
     fn options_kind(&self) -> &'static str {
