@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use auth::User;
 use generic_server::{
     admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
+    audit::Recorder,
     endpoint::Endpoint,
     handlers::{check_namespace, read_object},
     negotiate::Offer,
@@ -50,6 +51,7 @@ pub(crate) struct Review<'a> {
     /// The namespace of the request; empty for reviews of the whole cluster.
     pub(crate) namespace: &'a Str,
     options: &'a WriteOptions,
+    audit: &'a Recorder,
     admission: &'a dyn Admission,
     warnings: Vec<String>,
 }
@@ -63,7 +65,7 @@ impl<J: Judge> Endpoint for Reviews<J> {
         let mut warnings = Vec::new();
         let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
         let object = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
-        let (user, namespace) = (request.user.clone(), request.info.namespace.clone());
+        let (user, namespace, audit) = (request.user.clone(), request.info.namespace.clone(), request.audit.clone());
         check_namespace(&object, &namespace, row.namespaced)?;
         let mut review = Review {
             row,
@@ -71,6 +73,7 @@ impl<J: Judge> Endpoint for Reviews<J> {
             user: &user,
             namespace: &namespace,
             options: &options,
+            audit: &audit,
             admission: &*self.admission,
             warnings,
         };
@@ -139,6 +142,7 @@ impl Review<'_> {
             user: self.user,
             dry_run: self.options.dry_run,
             options: OperationOptions::Write(self.options),
+            audit: self.audit,
             old: None,
             rounds: Reinvocation::default(),
         }

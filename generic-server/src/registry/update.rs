@@ -258,7 +258,7 @@ impl Registry {
         let strategy = &self.row.strategy;
         let mut errors = validation::validate_common_update(Meta::of(new), Meta::of(old), self.row.namespaced);
         errors.extend(self.consult(write, verb, new, Some(old)).await);
-        self.look_again(&write.context(), new, old, &mut errors);
+        self.look_again(&write.context(&self.settings), new, old, &mut errors);
         errors.extend(match write.subresource {
             "" => strategy.validate_update(&write.context(&self.settings), new, old),
             "status" => strategy.validate_status_update(&write.context(&self.settings), new, old),
