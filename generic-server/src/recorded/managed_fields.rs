@@ -67,8 +67,8 @@ mod tests {
         check(r#"{"metadata":{"managedFields":[]},"b":1}"#, r#"{"metadata":{},"b":1}"#);
         check(r#"{"metadata":{"name":"x"}}"#, r#"{"metadata":{"name":"x"}}"#);
         check(
-            r#"{"items":[{"metadata":{"managedFields":[]}}],"metadata":{}}"#,
-            r#"{"metadata":{},"items":[{"metadata":{}}]}"#,
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"managedFields":[]}}]}"#,
+            r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{}}]}"#,
         );
         check(
             r#"{"kind":"Table","rows":[{"cells":[],"object":{"metadata":{"managedFields":[],"name":"x"}}}]}"#,
