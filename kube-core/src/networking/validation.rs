@@ -230,7 +230,6 @@ pub(super) fn range_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<
             }
             range(_cx, new, errors);
         }
-        _ if !cidrs.is_set() => cidrs.invalid_as(Value::Null, IMMUTABLE, errors),
         _ if cidrs.is_empty() => cidrs.invalid_as(Value::from(Vec::<Value>::new()), IMMUTABLE, errors),
         _ => cidrs.invalid(IMMUTABLE, errors),
     }

@@ -48,7 +48,10 @@ impl Binding {
         if name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
         }
-        posted.wipe();
+        // Below a pod, what a binding says of the pod's identity is what it asks for.
+        if !below_pod {
+            posted.wipe();
+        }
         posted.track();
         posted.admit(&self.pods, &self.row, &name).await?;
         plainly(&validate(&posted.document))?;
