@@ -9,14 +9,13 @@ mod continuation;
 #[path = "../../../src/negotiate.rs"]
 #[allow(dead_code)]
 mod negotiate;
-#[path = "../../../src/request/query.rs"]
-mod query;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use continuation::Continuation;
 use libfuzzer_sys::fuzz_target;
 use machinery::meta::{FieldSelector, GoDuration, GroupVersion, LabelSelector, Quantity, TimeForm, Timestamp};
+use machinery::request::Query;
 use machinery::schema::Pattern;
 use negotiate::{Form, Media, Offer, negotiate};
 
@@ -52,13 +51,13 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// What stands around a request's body.
 fn request(text: &str) {
-    let query = query::Query::parse(text);
+    let query = Query::parse(text);
     for pair in text.split(['&', ';']) {
         let key = pair.split('=').next().unwrap_or("");
         assert_eq!(query.has(key), query.all(key).next().is_some());
         let _ = query.flag(key);
     }
-    if let Some(bytes) = query::strict_percent_decode(text) {
+    if let Some(bytes) = machinery::request::strict_percent_decode(text) {
         assert!(bytes.len() <= text.len());
     }
     for offer in [Offer::OBJECTS, Offer::CUSTOM, Offer::PLAIN, Offer::DISCOVERY, Offer::JSON] {
