@@ -7,7 +7,7 @@ mod watches;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use machinery::{Str, meta::status::Status};
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
@@ -199,7 +199,7 @@ impl Labels {
             (_, true, true) => "cluster",
         };
         Labels {
-            verb: if info.is_resource { Str::new_static(verb(info.verb)) } else { request.method.as_str().into() },
+            verb: Str::new_static(if info.is_resource { verb(info.verb) } else { method(&request.method) }),
             group: info.group.clone(),
             version: info.version.clone(),
             resource: info.resource.clone(),
@@ -212,6 +212,12 @@ impl Labels {
         let Labels { verb, group, version, resource, subresource, scope } = self;
         [verb, group, version, resource, subresource, scope, "apiserver"]
     }
+}
+
+/// Methods as metrics name them: those that nobody knows are one.
+fn method(method: &Method) -> &'static str {
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
+    KNOWN.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
 }
 
 /// Verbs as metrics name them: some by their method.
@@ -237,6 +243,8 @@ pub(crate) struct Turn {
     pub(crate) waited: Duration,
     /// It got none, or its time was over before it was done.
     pub(crate) ended: bool,
+    /// It was allowed, and so came to whoever serves it.
+    pub(crate) served: bool,
 }
 
 /// One request's labels.
@@ -252,8 +260,10 @@ pub(crate) struct Label {
 impl Label {
     /// Notes the answer, and how the request came to its turn.
     pub(crate) fn finish(mut self, response: &Response, elapsed: Duration, turn: &Turn) {
-        if response.status() == StatusCode::NOT_FOUND || response.status() == StatusCode::METHOD_NOT_ALLOWED {
-            // What does not exist must not make a series for each name that somebody tries.
+        let exists = ![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&response.status());
+        if !turn.served || !exists {
+            // What does not exist, or was refused before anybody looked, must not make a series for each name that a
+            // stranger tries.
             self.body = None;
             let Labels { verb, scope, .. } = &self.labels;
             let (verb, none) = (verb.clone(), Str::default);

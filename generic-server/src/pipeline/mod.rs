@@ -253,7 +253,11 @@ struct Seen {
 
 impl Seen {
     fn turn(&self) -> Turn {
-        Turn { waited: self.waited.get().copied().unwrap_or_default(), ended: self.ended.get().is_some() }
+        Turn {
+            waited: self.waited.get().copied().unwrap_or_default(),
+            ended: self.ended.get().is_some(),
+            served: self.decision.get().is_some_and(Decision::is_allowed),
+        }
     }
 
     fn lasting(&self) -> Option<Lasting> {
