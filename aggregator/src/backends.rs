@@ -10,7 +10,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Registry, tasks::Task};
+use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Lister, tasks::Task};
 use machinery::{Str, Value};
 use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};
@@ -174,7 +174,7 @@ impl Backends {
 }
 
 /// Keeps the backends in step with the APIServices.
-pub(crate) fn follow(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
+pub(crate) fn follow(registry: Arc<Lister>, backends: Arc<Backends>) -> Task {
     Task::new("start-kube-aggregator-informers", move |cx| {
         let (registry, backends) = (registry.clone(), backends.clone());
         async move {

@@ -18,12 +18,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use generic_server::{
+    admission::Admission,
     endpoint::{Endpoint, VersionEndpoints},
     pages::{Discovery, DiscoveryPaths},
-    registry::{Backing, Registry},
+    registry::{Backing, Listers, Registries, Registry},
     request::Request,
     server::{Builder, Claims, GenericServer},
-    table::{Endpoints, ResourceTable, install},
+    table::{Endpoints, ResourceTable, entries},
     tasks::Task,
 };
 use machinery::Str;
@@ -33,11 +34,15 @@ use backends::Backends;
 
 /// What the server is built from.
 pub struct Options<'a> {
-    /// The store and the admission chain.
+    /// Where its objects are kept.
     pub backing: &'a Backing,
+    /// Who admits writes.
+    pub admission: &'a Arc<dyn Admission>,
+    /// Where its rows are put.
+    pub table: Arc<ArcSwap<ResourceTable>>,
     /// The next server of the chain.
     pub delegate: Arc<GenericServer>,
-    /// The tables of the other servers: built-in groups and custom resources.
+    /// The table of the built-in groups.
     pub core: Arc<ArcSwap<ResourceTable>>,
     /// The table of custom resources.
     pub custom: Arc<ArcSwap<ResourceTable>>,
@@ -59,31 +64,31 @@ pub struct Aggregator {
     pub registry: Arc<Registry>,
     /// What runs beside the requests.
     pub tasks: Vec<Task>,
-    /// The table of the APIServices.
-    pub table: Arc<ArcSwap<ResourceTable>>,
     /// Discovery of the whole chain.
     pub discovery: Arc<Discovery>,
 }
 
 /// Builds the front server.
 pub fn build(options: Options<'_>) -> Aggregator {
-    let installed = install(vec![row::api_services()], options.backing, |_| Endpoints::new());
-    let registry = installed.registries[&(Str::new_static(row::GROUP), Str::new_static("apiservices"))].clone();
-    let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
+    let rows = vec![row::api_services()];
+    let registries = Registries::new(&Listers::start(&rows, options.backing), options.admission);
+    let registry = registries.of(row::GROUP, "apiservices").clone();
+    let entries = entries(rows, &options.backing.settings, &registries, &Endpoints::new());
+    options.table.store(Arc::new(ResourceTable::new(entries)));
     let backends = Arc::new(Backends::new(options.resolver, options.client, options.rejects_redirects));
-    let tables = vec![table.clone(), options.core.clone(), options.custom.clone()];
+    let tables = vec![options.table.clone(), options.core.clone(), options.custom.clone()];
     let discovery = Discovery::new(tables, backends.clone(), options.address);
     let tasks = vec![
         local::registration(registry.clone(), options.core, options.custom),
-        backends::follow(registry.clone(), backends.clone()),
+        backends::follow(registry.lister().clone(), backends.clone()),
         availability::control(registry.clone(), backends.clone()),
     ];
     let versions = Versions { backends, discovery: DiscoveryPaths(discovery.clone()) };
     let builder = Builder::new("aggregator", Claims::Groups)
-        .table(table.clone())
+        .table(options.table)
         .versions(Arc::new(versions))
         .delegate(options.delegate);
-    Aggregator { builder, registry, tasks, table, discovery }
+    Aggregator { builder, registry, tasks, discovery }
 }
 
 /// Group versions of remote servers first, then discovery of what is ours.

@@ -10,5 +10,7 @@ mod rules;
 mod server;
 mod serving;
 
-pub use server::{ApiExtensions, build};
+pub use server::{ApiExtensions, Options, build};
 pub use serving::ConversionMetrics;
+
+pub use definition::row;

@@ -4,12 +4,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 use generic_server::{
-    registry::{Backing, Registry},
+    admission::Admission,
+    registry::{Backing, Lister, Registry},
     server::{Builder, Claims, GenericServer},
     table::{Entry, ResourceTable},
     tasks::Task,
 };
-use outbound::Services;
+use outbound::Resolver;
 
 use crate::{
     controller::{self, Acceptances, Controller, Settle},
@@ -17,12 +18,22 @@ use crate::{
     serving::{ConversionMetrics, Means},
 };
 
+/// What the server is built of.
+pub struct Options<'a> {
+    /// Where its objects are kept.
+    pub backing: &'a Backing,
+    /// Who admits writes.
+    pub admission: &'a Arc<dyn Admission>,
+    /// Where conversion webhooks are found.
+    pub services: &'a Arc<Resolver>,
+    /// Where its rows are put: those of definitions, and of custom resources as they come and go.
+    pub table: &'a Arc<ArcSwap<ResourceTable>>,
+}
+
 /// The built server, and what others need of it.
 pub struct ApiExtensions {
     /// The server.
     pub server: Arc<GenericServer>,
-    /// Its rows: those of definitions, and of custom resources as they come and go.
-    pub table: Arc<ArcSwap<ResourceTable>>,
     /// The definitions.
     pub definitions: Arc<Registry>,
     /// What runs beside the requests.
@@ -31,20 +42,22 @@ pub struct ApiExtensions {
     pub metrics: Arc<ConversionMetrics>,
 }
 
-/// Builds the server. What it does not claim is a 404. Conversion webhooks are found among `services`.
-pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
+/// Builds the server. What it does not claim is a 404.
+pub fn build(options: Options<'_>) -> ApiExtensions {
+    let Options { backing, admission, services, table } = options;
     let row = definition::row();
-    let definitions = Registry::start(row.clone(), backing);
-    let table = Arc::new(ArcSwap::<ResourceTable>::default());
+    let lister = Lister::start(row.clone(), backing);
     let metrics = Arc::new(ConversionMetrics::new());
     let means = Means {
-        shelf: Arc::new(Shelf::new(definitions.clone())),
+        shelf: Arc::new(Shelf::new(lister.clone())),
         backing: backing.clone(),
+        admission: admission.clone(),
         services: services.clone(),
         metrics: metrics.clone(),
     };
-    let controller = Arc::new(Controller::new(definitions.clone(), table.clone(), means));
-    definitions.set_reserve(Arc::new(Acceptances(controller.clone())));
+    let plain = Registry::new(lister, admission.clone());
+    let controller = Arc::new(Controller::new(Arc::new(plain.clone()), table.clone(), means));
+    let definitions = Arc::new(plain.reserving(Arc::new(Acceptances(controller.clone()))));
     let entry = Arc::new(Entry {
         row,
         registry: Some(definitions.clone()),
@@ -54,5 +67,5 @@ pub fn build(backing: &Backing, services: &Arc<Services>) -> ApiExtensions {
     });
     table.store(Arc::new(ResourceTable::new([entry].into_iter().filter(|e| backing.settings.serves(&e.row)))));
     let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
-    ApiExtensions { server, table, definitions, tasks: controller::tasks(&controller), metrics }
+    ApiExtensions { server, definitions, tasks: controller::tasks(&controller), metrics }
 }

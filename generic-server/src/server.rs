@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 
 use arc_swap::ArcSwap;
@@ -105,6 +105,11 @@ impl Builder {
     /// The server.
     pub fn build(self) -> Arc<GenericServer> {
         Arc::new(self.0)
+    }
+
+    /// The server, with pages that show the server itself.
+    pub fn build_cyclic(self, pages: impl FnOnce(Self, &Weak<GenericServer>) -> Self) -> Arc<GenericServer> {
+        Arc::new_cyclic(|server| pages(self, server).0)
     }
 }
 

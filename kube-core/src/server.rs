@@ -1,35 +1,41 @@
 //! The server of the built-in groups.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use auth::{Authorizer, TokenAuthenticators};
 use generic_server::{
+    admission::Admission,
     flow_control::FlowControl,
-    registry::{Backing, Registry},
+    registry::{Backing, Listers, Registries},
     server::{Builder, Claims, GenericServer},
-    table::{Endpoints, ResourceTable, install},
+    table::{ResourceTable, entries},
     tasks::Task,
 };
 use machinery::Str;
 
 use crate::{
     admission, admissionregistration, authentication, authorization, certificates, connect, coordination, core,
-    flowcontrol, namespaces,
-    rbac::{self, Rbac},
-    resource,
+    flowcontrol, namespaces, rbac, resource,
     service_accounts::{self, Lookup, Verifier},
-    service_network,
+    service_network::{self, Network},
 };
+
+const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// What the server is built of.
 pub struct Options<'a> {
-    /// Where its objects are kept, and who admits writes.
+    /// Where its objects are kept.
     pub backing: &'a Backing,
+    /// What reads them.
+    pub listers: &'a Listers,
+    /// Who admits writes.
+    pub admission: &'a Arc<dyn Admission>,
     /// Who may do what: reviews ask it.
     pub authorizer: &'a Arc<dyn Authorizer>,
-    /// Reads this server's roles from then on, whether it is part of the authoriser or not.
-    pub rbac: &'a Rbac,
+    /// Where its rows are put.
+    pub table: &'a Arc<ArcSwap<ResourceTable>>,
     /// Whom requests go to that it does not claim.
     pub delegate: Arc<GenericServer>,
     /// Who knows bearer tokens, besides those of service accounts.
@@ -54,10 +60,8 @@ pub struct Options<'a> {
 pub struct KubeCore {
     /// The server.
     pub server: Arc<GenericServer>,
-    /// Its rows.
-    pub table: Arc<ArcSwap<ResourceTable>>,
-    /// The registries, by (group, plural).
-    pub registries: HashMap<(Str, Str), Arc<Registry>>,
+    /// What writes its objects.
+    pub registries: Registries,
     /// Who knows bearer tokens.
     pub tokens: Arc<TokenAuthenticators>,
     /// What runs beside the requests.
@@ -69,76 +73,73 @@ pub struct KubeCore {
 /// # Errors
 /// Certificates for kubelets that cannot be used; no random numbers to be had.
 pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
-    let tokens = options.tokens;
-    let (mut known, mut refused) = (Arc::default(), None);
+    let Options { backing, listers, admission, authorizer, table, .. } = options;
     let settings = &options.service_accounts;
-    let installed = install(crate::resources(), options.backing, |registries| {
-        let verifier = Arc::new(Verifier::new(settings.clone(), Lookup::new(registries)));
-        match tokens.all(verifier, registries, &settings.audiences) {
-            Ok(all) => known = Arc::new(all),
-            Err(why) => refused = Some(why),
-        }
-        let mut endpoints = core::endpoints(registries, settings, &options.kubelets).unwrap_or_else(|why| {
-            refused = Some(why);
-            Endpoints::new()
-        });
-        let components = core::ComponentStatuses { store: options.backing.store.clone() };
-        endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
-        let admission = &options.backing.admission;
-        endpoints.extend(authentication::endpoints(&known, admission));
-        endpoints.extend(authorization::endpoints(options.authorizer, admission));
-        endpoints
-    });
-    if let Some(why) = refused {
-        return Err(why);
-    }
-    let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(installed.entries)));
-    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate.clone());
+    let plain = Registries::new(listers, admission);
+    let network = service_network::network(options.network, backing, &plain);
+    let registries = with_rules(plain, &options, &network);
+
+    let lookup = Lookup::new(listers);
+    let verifier = Arc::new(Verifier::new(settings.clone(), lookup.clone()));
+    let tokens = Arc::new(options.tokens.all(verifier, listers, &settings.audiences)?);
+    let mut endpoints = core::endpoints(&registries, lookup, settings, &options.kubelets)?;
+    let components = core::ComponentStatuses { store: backing.store.clone() };
+    endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
+    endpoints.extend(authentication::endpoints(&tokens, admission));
+    endpoints.extend(authorization::endpoints(authorizer, admission));
+    let entries = entries(crate::resources(), &backing.settings, &registries, &endpoints);
+    table.store(Arc::new(ResourceTable::new(entries)));
+
+    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
     for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
         // The form with a slash behind is the same document: the index names it once.
         server = if path.ends_with('/') { server.unlisted(path, endpoint) } else { server.path(path, endpoint) };
     }
-    let namespaces = installed.registries[&(Str::default(), Str::new_static("namespaces"))].clone();
-    let registry = |group: &'static str, plural: &'static str| {
-        &installed.registries[&(Str::new_static(group), Str::new_static(plural))]
-    };
-    let classes = registry("scheduling.k8s.io", "priorityclasses").clone();
-    let mut tasks = vec![namespaces::system_namespaces(namespaces), admission::system_classes(classes)];
+
+    let registry = |group: &str, plural: &str| registries.of(group, plural);
     let config_maps = registry("", "configmaps");
-    tasks.extend([authentication::publish(config_maps, options.trust), service_accounts::track(config_maps)]);
-    const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
     let (schemas, levels) =
         (registry(FLOW_CONTROL, "flowschemas"), registry(FLOW_CONTROL, "prioritylevelconfigurations"));
+    let mut tasks = vec![
+        namespaces::system_namespaces(registry("", "namespaces").clone()),
+        admission::system_classes(registry("scheduling.k8s.io", "priorityclasses").clone()),
+        authentication::publish(config_maps, options.trust),
+        service_accounts::track(config_maps),
+        rbac::bootstrap(&registries),
+    ];
     tasks.extend(flowcontrol::tasks(schemas, levels, options.flow_control));
-    tasks.push(rbac::start(options.rbac, &installed.registries));
-    let (network, more) = service_network::build(options.network, options.backing, &installed.registries);
-    tasks.extend(more);
+    tasks.extend(service_network::tasks(options.network, backing, &network, &registries));
     let leases = registry("coordination.k8s.io", "leases");
     tasks.extend(coordination::identity_tasks(leases, &options.host, options.network.own_address()));
-    registry("", "services").set_reserve(Arc::new(core::services::Pools(network)));
+    Ok(KubeCore { server: server.build(), registries, tokens, tasks })
+}
+
+/// The registries of kinds that take from pools, or whose rules look beyond the object, with those.
+fn with_rules(mut registries: Registries, options: &Options<'_>, network: &Arc<Network>) -> Registries {
+    let Options { listers, authorizer, .. } = *options;
+    let pools = core::services::Pools(network.clone());
+    registries.change("", "services", |services| services.reserving(Arc::new(pools)));
     for (plural, devices) in resource::CLAIMED {
-        let (namespaces, authorizer) = (registry("", "namespaces").clone(), options.authorizer.clone());
-        let grants = resource::Grants { namespaces, authorizer, devices };
-        registry("resource.k8s.io", plural).set_consult(Arc::new(grants));
+        let namespaces = listers.of("", "namespaces").clone();
+        let grants = resource::Grants { namespaces, authorizer: authorizer.clone(), devices };
+        registries.change("resource.k8s.io", plural, |registry| registry.consulting(Arc::new(grants)));
     }
-    let requests = (Str::new_static("certificates.k8s.io"), Str::new_static("podcertificaterequests"));
-    if let Some(requests) = installed.registries.get(&requests) {
-        requests.set_consult(Arc::new(certificates::SigningGrant(options.authorizer.clone())));
-    }
+    let signing = certificates::SigningGrant(authorizer.clone());
+    let requests = "podcertificaterequests";
+    registries.change("certificates.k8s.io", requests, |requests| requests.consulting(Arc::new(signing)));
     let grants = admissionregistration::ParamGrants {
-        table: table.clone(),
+        table: options.table.clone(),
         delegate: options.delegate.clone(),
-        authorizer: options.authorizer.clone(),
+        authorizer: authorizer.clone(),
     };
-    const ADMISSION: &str = "admissionregistration.k8s.io";
     for (policies, bindings) in [
         ("validatingadmissionpolicies", "validatingadmissionpolicybindings"),
         ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
     ] {
-        let policies = registry(ADMISSION, policies);
-        policies.set_consult(Arc::new(admissionregistration::PolicyGrants(grants.clone())));
-        let binding = admissionregistration::BindingGrants(grants.clone(), policies.clone());
-        registry(ADMISSION, bindings).set_consult(Arc::new(binding));
+        let of_policies = admissionregistration::PolicyGrants(grants.clone());
+        registries.change(ADMISSION, policies, |policies| policies.consulting(Arc::new(of_policies)));
+        let of_bindings = admissionregistration::BindingGrants(grants.clone(), listers.of(ADMISSION, policies).clone());
+        registries.change(ADMISSION, bindings, |bindings| bindings.consulting(Arc::new(of_bindings)));
     }
-    Ok(KubeCore { server: server.build(), table, registries: installed.registries, tokens: known, tasks })
+    registries
 }

@@ -9,7 +9,7 @@ use auth::User;
 use generic_server::{
     admission::{Admission, Chain},
     options::{DeleteOptions, WriteOptions},
-    registry::{Backing, Deleted, Registry, Replace, Settings, Write, Written},
+    registry::{Backing, Deleted, Lister, Registry, Replace, Settings, Write, Written},
 };
 use kube_core::admission::NamespaceLifecycle;
 use late::Late;
@@ -23,8 +23,8 @@ async fn registry(store: Arc<dyn Store>, plural: &str, admission: Arc<dyn Admiss
     let rows = kube_core::resources();
     let row = rows.into_iter().find(|row| row.group.is_empty() && row.plural == plural).expect("a row");
     let settings = Settings::default();
-    let backing = Backing { store, encryption: None, root: "/registry".into(), admission, settings };
-    let registry = Registry::start(row, &backing);
+    let backing = Backing { store, encryption: None, root: "/registry".into(), settings };
+    let registry = Arc::new(Registry::new(Lister::start(row, &backing), admission));
     registry.ready().await.expect("it fills");
     registry
 }
@@ -310,7 +310,7 @@ async fn namespaces_are_judged_by_what_the_store_holds() {
     let mut servers = Vec::new();
     for store in &stores {
         let namespaces = registry(store.clone(), "namespaces", Arc::new(Chain::default())).await;
-        let lifecycle = Arc::new(NamespaceLifecycle::new(namespaces));
+        let lifecycle = Arc::new(NamespaceLifecycle::new(namespaces.lister().clone()));
         let all = registry(store.clone(), "namespaces", lifecycle.clone()).await;
         servers.push((all, registry(store.clone(), "configmaps", lifecycle).await));
     }

@@ -6,7 +6,7 @@ use auth::Authorizer;
 use generic_server::{
     admission::Attributes,
     handlers::scale,
-    registry::Registry,
+    registry::Lister,
     resource::{Resource, SubresourceKind},
 };
 use machinery::{
@@ -28,7 +28,7 @@ use crate::{
 /// What policies of both kinds need of the server.
 pub(crate) struct Engine {
     pub(crate) tables: Tables,
-    pub(crate) namespaces: Arc<Registry>,
+    pub(crate) namespaces: Arc<Lister>,
     pub(crate) authorizer: Arc<dyn Authorizer>,
 }
 

@@ -29,9 +29,11 @@ mod write;
 use std::{collections::HashMap, sync::Arc};
 
 use auth::Authorizer;
-use generic_server::{admission::Admission, registry::Registry};
-use machinery::Str;
-use outbound::Services;
+use generic_server::{
+    admission::Admission,
+    registry::{Lister, Listers},
+};
+use outbound::Resolver;
 
 pub use compile::{Compiler, Fault, Wanted};
 pub use tables::Tables;
@@ -43,8 +45,8 @@ use source::Source;
 /// What the plugins are built of.
 pub struct Policies {
     engine: Arc<Engine>,
-    registries: HashMap<&'static str, Arc<Registry>>,
-    services: Arc<Services>,
+    listers: HashMap<&'static str, Arc<Lister>>,
+    services: Arc<Resolver>,
     validating: Metrics,
     mutating: Metrics,
     webhooks: webhooks::Metrics,
@@ -61,19 +63,13 @@ const KINDS: [&str; 6] = [
 ];
 
 impl Policies {
-    /// With the registries of the built-in groups by group and plural, the tables of all servers, who is asked what users
+    /// With the listers of the built-in groups, the tables of all servers, who is asked what users
     /// may do, and who knows where services are.
-    pub fn new(
-        registries: &HashMap<(Str, Str), Arc<Registry>>,
-        tables: Tables,
-        authorizer: Arc<dyn Authorizer>,
-        services: Arc<Services>,
-    ) -> Self {
-        let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
-        let own = KINDS.map(|plural| (plural, registry("admissionregistration.k8s.io", plural)));
+    pub fn new(listers: &Listers, tables: Tables, authorizer: Arc<dyn Authorizer>, services: Arc<Resolver>) -> Self {
+        let own = KINDS.map(|plural| (plural, listers.of("admissionregistration.k8s.io", plural).clone()));
         Policies {
-            engine: Arc::new(Engine { tables, namespaces: registry("", "namespaces"), authorizer }),
-            registries: HashMap::from(own),
+            engine: Arc::new(Engine { tables, namespaces: listers.of("", "namespaces").clone(), authorizer }),
+            listers: HashMap::from(own),
             services,
             webhooks: webhooks::Metrics::new(),
             validating: Metrics::new("validating"),
@@ -90,22 +86,19 @@ impl Policies {
 
     /// The plugin called `name`; `None` if it is none of these.
     pub fn plugin(&self, name: &str) -> Option<Arc<dyn Admission>> {
-        let registry = |plural: &str| self.registries[plural].clone();
+        let lister = |plural: &str| self.listers[plural].clone();
         Some(match name {
             "ValidatingAdmissionPolicy" => Arc::new(validating::Validating {
-                source: Source::new(
-                    registry("validatingadmissionpolicies"),
-                    registry("validatingadmissionpolicybindings"),
-                ),
+                source: Source::new(lister("validatingadmissionpolicies"), lister("validatingadmissionpolicybindings")),
                 engine: self.engine.clone(),
                 metrics: self.validating.clone(),
             }),
             "MutatingAdmissionPolicy" => Arc::new(mutating::Mutating {
-                source: Source::new(registry("mutatingadmissionpolicies"), registry("mutatingadmissionpolicybindings")),
+                source: Source::new(lister("mutatingadmissionpolicies"), lister("mutatingadmissionpolicybindings")),
                 engine: self.engine.clone(),
                 metrics: self.mutating.clone(),
             }),
-            name => return webhooks::plugin(name, &self.engine, registry, &self.services, &self.webhooks),
+            name => return webhooks::plugin(name, &self.engine, lister, &self.services, &self.webhooks),
         })
     }
 }

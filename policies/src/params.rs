@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use generic_server::{
-    registry::{Registry, VersionForm},
+    registry::{Lister, VersionForm},
     table::Entry,
 };
 use machinery::{Str, Value, codec::json, meta::selector::LabelSelector};
@@ -109,7 +109,7 @@ fn selects(selector: &LabelSelector, object: &Object) -> bool {
     selector.is_everything() || selector.matches_with(|key| object.labels().get(key))
 }
 
-async fn read(registry: &Registry, entry: &Entry, object: &Arc<Object>) -> Result<Value, String> {
+async fn read(registry: &Lister, entry: &Entry, object: &Arc<Object>) -> Result<Value, String> {
     let bytes = match VersionForm::of(&entry.row, registry) {
         Some(version) => registry.in_version(&version, object).await.map_err(|status| status.message)?,
         None => object.bytes().clone(),

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use generic_server::{offload, registry::Registry};
+use generic_server::{offload, registry::Lister};
 use machinery::{
     Str, Value,
     codec::json,
@@ -93,8 +93,8 @@ pub(crate) struct Hook<W> {
 
 /// The policies of one kind.
 pub(crate) struct Source<W> {
-    policies: Arc<Registry>,
-    bindings: Arc<Registry>,
+    policies: Arc<Lister>,
+    bindings: Arc<Lister>,
     state: ArcSwapOption<State<W>>,
     /// Held while policies are compiled, so that each is compiled once.
     compiling: Mutex<()>,
@@ -113,7 +113,7 @@ struct State<W> {
 struct Compiled<W>(Str, i64, Arc<Policy<W>>);
 
 impl<W: Work> Source<W> {
-    pub(crate) fn new(policies: Arc<Registry>, bindings: Arc<Registry>) -> Self {
+    pub(crate) fn new(policies: Arc<Lister>, bindings: Arc<Lister>) -> Self {
         Source { policies, bindings, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
     }
 

@@ -11,7 +11,7 @@ mod view;
 pub(crate) use conditions::{
     API_APPROVED, Condition, ESTABLISHED, NAMES_ACCEPTED, TERMINATING, condition, is_true, set_condition,
 };
-pub(crate) use row::row;
+pub use row::row;
 pub(crate) use shelf::Shelf;
 pub(crate) use validate::{Approval, approval_of, approval_problem};
 pub(crate) use view::{Definition, Names, Version, storage_hash};

@@ -17,8 +17,8 @@ use super::strategy::DefinitionStrategy;
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
-/// The row.
-pub(crate) fn row() -> Resource {
+/// The row of CustomResourceDefinitions.
+pub fn row() -> Resource {
     let (group, version, kind) = (Str::new_static(GROUP), Str::new_static("v1"), Str::new_static(KIND));
     let id = builtin::by_gvk(GROUP, "v1", KIND).expect("the facts table has definitions");
     Resource {

@@ -5,20 +5,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use generic_server::registry::Registry;
+use generic_server::registry::Lister;
 use machinery::{Str, Value, codec::json};
 
 /// The definitions.
 pub(crate) struct Shelf {
-    registry: Arc<Registry>,
+    lister: Arc<Lister>,
     /// Those that are served already, though their first write is not done.
     arriving: Mutex<HashMap<Str, Value>>,
 }
 
 impl Shelf {
-    /// The definitions of a registry.
-    pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        Shelf { registry, arriving: Mutex::default() }
+    /// The definitions that a lister reads.
+    pub(crate) fn new(lister: Arc<Lister>) -> Self {
+        Shelf { lister, arriving: Mutex::default() }
     }
 
     fn arriving(&self) -> MutexGuard<'_, HashMap<Str, Value>> {
@@ -30,8 +30,8 @@ impl Shelf {
         if let Some(definition) = self.arriving().get(name) {
             return Some(definition.clone());
         }
-        let snapshot = self.registry.cache().latest();
-        let object = snapshot.get(&self.registry.key("", name))?.object()?;
+        let snapshot = self.lister.cache().latest();
+        let object = snapshot.get(&self.lister.key("", name))?.object()?;
         json::decode(object.bytes()).ok()
     }
 

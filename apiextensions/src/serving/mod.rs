@@ -13,11 +13,12 @@ mod webhook;
 use std::sync::Arc;
 
 use generic_server::{
-    registry::{Backing, Registry},
+    admission::Admission,
+    registry::{Backing, Lister, Registry},
     table::Entry,
 };
 use machinery::{Str, Value};
-use outbound::Services;
+use outbound::Resolver;
 
 pub use metrics::ConversionMetrics;
 pub(crate) use tables::Tables;
@@ -32,8 +33,10 @@ pub(crate) struct Means {
     pub(crate) shelf: Arc<Shelf>,
     /// Where objects are kept.
     pub(crate) backing: Backing,
+    /// Who admits writes.
+    pub(crate) admission: Arc<dyn Admission>,
     /// Where webhooks are found.
-    pub(crate) services: Arc<Services>,
+    pub(crate) services: Arc<Resolver>,
     pub(crate) metrics: Arc<ConversionMetrics>,
 }
 
@@ -65,10 +68,8 @@ impl Served {
         let webhook = Webhook::of(view, &strategy, &means.services, &means.metrics);
         let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());
         let stored = rows.iter().find(|row| row.is_storage_version())?;
-        let registry = Registry::custom(stored.clone(), &rows, revision, &means.backing);
-        if rows.len() > 1 {
-            registry.set_versions(rows.clone());
-        }
+        let lister = Lister::custom(stored.clone(), &rows, revision, &means.backing);
+        let registry = Arc::new(Registry::new(lister, means.admission.clone()));
         Some(Served {
             uid: view.uid(),
             group: view.group(),

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use generic_server::resource::RemoteConversion;
 use machinery::{Str, Value, codec::json, meta::status::Status, object, schema};
-use outbound::{Call, Services};
+use outbound::{Call, Resolver};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -50,7 +50,7 @@ impl Webhook {
     pub(super) fn of(
         definition: Definition<'_>,
         strategy: &Arc<CustomStrategy>,
-        services: &Arc<Services>,
+        services: &Arc<Resolver>,
         metrics: &Arc<ConversionMetrics>,
     ) -> Option<Arc<Self>> {
         let conversion = definition.0.at(&["spec", "conversion"])?;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
 
-use crate::{Call, CallError, Credentials, Identity, Kubeconfig, Services, Source, Target, Webhook, webhook::Access};
+use crate::{Call, CallError, Credentials, Identity, Kubeconfig, Source, Target, Webhook, webhook::Access};
 
 /// How often files are read that the kubeconfig names (client-go: tokens once a minute).
 const READ_EVERY: Duration = Duration::from_secs(60);
@@ -149,7 +149,7 @@ impl Loaded {
             headers,
         };
         let target = Target::Url(config.server.as_str().into());
-        let webhook = Webhook::with_access(target, access, Arc::<Services>::default());
+        let webhook = Webhook::with_access(target, access, None);
         webhook.check()?;
         Ok(Loaded { files, webhook })
     }

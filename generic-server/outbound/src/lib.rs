@@ -24,5 +24,5 @@ pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, get};
 pub use kubeconfig::{Credentials, Kubeconfig, Source};
 pub use kubeconfig_webhook::KubeconfigWebhook;
-pub use resolve::{Resolver, ServiceRef, Services, Unavailable};
+pub use resolve::{Resolver, ServiceRef, Unavailable};
 pub use webhook::{Call, Target, Webhook};

@@ -1,6 +1,6 @@
 //! Where a service is: its endpoints, its cluster IP, or the host that it stands for.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use machinery::{Str, Value, codec::json};
 use storage::cache::Cache;
@@ -30,22 +30,6 @@ pub struct Unavailable {
     pub reason: &'static str,
     /// A sentence for people.
     pub message: String,
-}
-
-/// Finds services as soon as there are caches to find them in.
-#[derive(Default)]
-pub struct Services(OnceLock<Arc<Resolver>>);
-
-impl Services {
-    /// Says where services are found. Said once, at start.
-    pub fn set(&self, resolver: Arc<Resolver>) {
-        let _ = self.0.set(resolver); // a second one would be of the same caches
-    }
-
-    /// Host and port to dial.
-    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), String> {
-        self.0.get().ok_or_else(|| "services are not known yet".to_owned())?.resolve(service)
-    }
 }
 
 /// Finds services in the caches of this server.

@@ -17,7 +17,7 @@ use machinery::{
 use tokio::time::Instant;
 
 use super::{
-    CallError, HttpsClient, Identity, OutboundBody, ServiceRef, Services, Trust,
+    CallError, HttpsClient, Identity, OutboundBody, Resolver, ServiceRef, Trust,
     client::{full, webhook_client},
     failure, redirect,
 };
@@ -56,7 +56,7 @@ impl Target {
 pub struct Webhook {
     target: Target,
     access: Access,
-    services: Arc<Services>,
+    services: Option<Arc<Resolver>>,
     client: OnceLock<Result<HttpsClient, String>>,
 }
 
@@ -97,16 +97,16 @@ struct Address {
 
 impl Webhook {
     /// A webhook. `bundle` holds the authorities of its certificate.
-    pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Services>) -> Self {
-        Webhook::with_access(target, Access { bundle, ..Access::default() }, services)
+    pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Resolver>) -> Self {
+        Webhook::with_access(target, Access { bundle, ..Access::default() }, Some(services))
     }
 
-    pub(crate) fn with_access(target: Target, access: Access, services: Arc<Services>) -> Self {
+    pub(crate) fn with_access(target: Target, access: Access, services: Option<Arc<Resolver>>) -> Self {
         Webhook { target, access, services, client: OnceLock::new() }
     }
 
     /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
-    pub fn of_config(config: &Value, services: Arc<Services>) -> Self {
+    pub fn of_config(config: &Value, services: Arc<Resolver>) -> Self {
         let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or_default()).unwrap_or_default();
         Webhook::new(Target::of(config), bundle, services)
     }
@@ -218,7 +218,8 @@ impl Webhook {
             Target::Service { service, .. } if own(service) => service,
             _ => return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri }),
         };
-        let (to, port) = self.services.resolve(service)?;
+        let services = self.services.as_ref().ok_or("services are not known here")?;
+        let (to, port) = services.resolve(service)?;
         let to = if to.contains(':') { format!("[{to}]") } else { to };
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         let uri = format!("https://{to}:{port}{path}").parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;

@@ -5,7 +5,7 @@ mod metrics;
 mod reinvocation;
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, Weak},
     time::Instant,
 };
 
@@ -155,24 +155,53 @@ pub trait Admission: Send + Sync {
     }
 }
 
-/// Plugins in order: all mutate, once more if one asks for that, then all validate. Plugins that need the servers themselves are added once those are built.
+/// Plugins in order: all mutate, once more if one asks for that, then all validate. The default has none.
 #[derive(Default)]
-pub struct Chain(OnceLock<Plugins>);
-
-struct Plugins {
-    all: Vec<(Arc<dyn Admission>, Option<Times>)>,
+pub struct Chain {
+    plugins: Vec<(Arc<dyn Admission>, Option<Times>)>,
     together: Option<Times>,
 }
 
 impl Chain {
-    /// Sets the plugins, each with its name; they stay for the life of the server. Their times are measured if there are metrics.
-    pub fn set(&self, plugins: Vec<(&'static str, Arc<dyn Admission>)>, metrics: Option<&AdmissionMetrics>) {
+    /// Of plugins with their names, whose times are measured if there are metrics.
+    pub fn new(plugins: Vec<(&'static str, Arc<dyn Admission>)>, metrics: Option<&AdmissionMetrics>) -> Self {
         let times = |plugin| metrics.map(|metrics| metrics.times_of(plugin));
-        let all = plugins.into_iter().map(|(name, plugin)| (plugin, times(Some(name)))).collect();
-        if self.0.set(Plugins { all, together: times(None) }).is_err() {
-            unreachable!("the admission chain is set once, at start");
-        }
+        let plugins = plugins.into_iter().map(|(name, plugin)| (plugin, times(Some(name)))).collect();
+        Chain { plugins, together: times(None) }
     }
+
+    async fn mutate_once(
+        &self,
+        a: &Attributes<'_>,
+        object: &mut Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        for (plugin, times) in &self.plugins {
+            timed(times.as_ref(), Step::Mutate, a.operation, plugin.mutate(a, object, warnings)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The chain that a plugin belongs to, for what the plugin writes itself.
+#[derive(Clone)]
+pub struct OwnChain(pub Weak<Chain>);
+
+#[async_trait]
+impl Admission for OwnChain {
+    async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        let Some(chain) = self.0.upgrade() else { return Err(gone()) };
+        chain.mutate(a, object, warnings).await
+    }
+
+    async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
+        let Some(chain) = self.0.upgrade() else { return Err(gone()) };
+        chain.validate(a, object, warnings).await
+    }
+}
+
+fn gone() -> Status {
+    Status::service_unavailable("the server is going")
 }
 
 /// A plugin's answer, and a note of the time it took.
@@ -189,30 +218,13 @@ async fn timed(
     answer
 }
 
-impl Plugins {
-    async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        for (plugin, times) in &self.all {
-            timed(times.as_ref(), Step::Mutate, a.operation, plugin.mutate(a, object, warnings)).await?;
-        }
-        Ok(())
-    }
-
-    async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        for (plugin, times) in &self.all {
-            timed(times.as_ref(), Step::Validate, a.operation, plugin.validate(a, object, warnings)).await?;
-        }
-        Ok(())
-    }
-}
-
 #[async_trait]
 impl Admission for Chain {
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(plugins) = self.0.get() else { return Ok(()) };
-        timed(plugins.together.as_ref(), Step::Mutate, a.operation, async {
-            plugins.mutate(a, object, warnings).await?;
+        timed(self.together.as_ref(), Step::Mutate, a.operation, async {
+            self.mutate_once(a, object, warnings).await?;
             match a.rounds.begin_second() {
-                true => plugins.mutate(a, object, warnings).await,
+                true => self.mutate_once(a, object, warnings).await,
                 false => Ok(()),
             }
         })
@@ -220,8 +232,12 @@ impl Admission for Chain {
     }
 
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(plugins) = self.0.get() else { return Ok(()) };
-        let run = plugins.validate(a, object, warnings);
-        timed(plugins.together.as_ref(), Step::Validate, a.operation, run).await
+        timed(self.together.as_ref(), Step::Validate, a.operation, async {
+            for (plugin, times) in &self.plugins {
+                timed(times.as_ref(), Step::Validate, a.operation, plugin.validate(a, object, warnings)).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     }
     let info = &target.request.info;
     let page = read_page(&target.registry, &info.namespace, &list).await?;
-    view.convert_all(&target.registry, &page.objects).await?;
+    view.convert_all(target.registry.lister(), &page.objects).await?;
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let target_ref = &*target;
     let (options_ref, write_options_ref) = (&options, &write_options);
@@ -55,5 +55,5 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let (results, of_items): (Vec<_>, Vec<_>) = results.into_iter().unzip();
     warnings.extend(of_items.into_iter().flatten());
     results.into_iter().collect::<Result<Vec<()>, Status>>()?;
-    view.list(&target.registry, page.objects, &page.meta).await
+    view.list(target.registry.lister(), page.objects, &page.meta).await
 }

@@ -20,7 +20,7 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let options = ListOptions::read(&target.request, &target.entry.row, false)?;
     let namespace = target.request.info.namespace.clone();
     let page = read_page(&target.registry, &namespace, &options).await?;
-    view.list(&target.registry, page.objects, &page.meta).await
+    view.list(target.registry.lister(), page.objects, &page.meta).await
 }
 
 /// One page of a collection.

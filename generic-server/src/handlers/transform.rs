@@ -20,7 +20,7 @@ use crate::{
     body::Body,
     negotiate::{Accepted, Form, Media, Offer},
     recorded::Shown,
-    registry::{Registry, VersionForm, Written},
+    registry::{Lister, VersionForm, Written},
     request::Request,
     resource::{Column, Converter, Printer},
     response::{self, Response, encode},
@@ -125,43 +125,38 @@ impl View {
     }
 
     /// The JSON of a cached object in the version asked for.
-    pub async fn fetch(&self, registry: &Registry, object: &Arc<Object>) -> Result<Bytes, Status> {
+    pub async fn fetch(&self, lister: &Lister, object: &Arc<Object>) -> Result<Bytes, Status> {
         match &self.version {
-            Some(version) => registry.in_version(version, object).await,
+            Some(version) => lister.in_version(version, object).await,
             None => Ok(object.bytes().clone()),
         }
     }
 
     /// Has many objects converted that are about to be asked for one by one, as far as there is room to keep them.
-    pub async fn prepare(&self, registry: &Arc<Registry>, objects: Vec<Arc<Object>>) {
+    pub async fn prepare(&self, lister: &Arc<Lister>, objects: Vec<Arc<Object>>) {
         // What fails here fails again when the object is asked for, and the client hears of it then.
-        let _ = self.convert_all(registry, &objects).await;
+        let _ = self.convert_all(lister, &objects).await;
     }
 
     /// Has all objects converted by whom they must be converted.
     ///
     /// # Errors
     /// What the first that is not converted is refused with.
-    pub(super) async fn convert_all(&self, registry: &Arc<Registry>, objects: &[Arc<Object>]) -> Result<(), Status> {
+    pub(super) async fn convert_all(&self, lister: &Arc<Lister>, objects: &[Arc<Object>]) -> Result<(), Status> {
         if let Some(version) = self.version.as_ref().filter(|version| version.is_remote()) {
-            let mut batches = registry.stream_in_version(version.clone(), objects.to_vec());
+            let mut batches = lister.stream_in_version(version.clone(), objects.to_vec());
             while batches.try_next().await?.is_some() {}
         }
         Ok(())
     }
 
     /// One cached object.
-    pub async fn object(
-        &self,
-        code: StatusCode,
-        registry: &Registry,
-        object: &Arc<Object>,
-    ) -> Result<Response, Status> {
-        let bytes = self.fetch(registry, object).await?;
+    pub async fn object(&self, code: StatusCode, lister: &Lister, object: &Arc<Object>) -> Result<Response, Status> {
+        let bytes = self.fetch(lister, object).await?;
         let form = self.form_id().filter(|_| !matches!(self.accepted.form, Form::MetadataList { .. }));
         let shown = match form {
             _ if self.is_raw() => bytes.clone(),
-            Some(form) => registry.cache().form(object, form, |_| self.encode_one(&bytes, true))?,
+            Some(form) => lister.cache().form(object, form, |_| self.encode_one(&bytes, true))?,
             None => return self.one(code, &bytes),
         };
         Ok(self.recorded(self.respond(code, self.whole(shown)), &bytes))
@@ -174,15 +169,15 @@ impl View {
     }
 
     /// The result of a write.
-    pub async fn written(&self, registry: &Registry, written: &Written) -> Result<Response, Status> {
+    pub async fn written(&self, lister: &Lister, written: &Written) -> Result<Response, Status> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        self.bytes(code, registry, &written.bytes).await
+        self.bytes(code, lister, &written.bytes).await
     }
 
     /// Bytes of one object in the version that it is stored in.
-    pub async fn bytes(&self, code: StatusCode, registry: &Registry, bytes: &Bytes) -> Result<Response, Status> {
+    pub async fn bytes(&self, code: StatusCode, lister: &Lister, bytes: &Bytes) -> Result<Response, Status> {
         let bytes = match &self.version {
-            Some(version) => registry.bytes_in_version(version, bytes).await?,
+            Some(version) => lister.bytes_in_version(version, bytes).await?,
             None => bytes.clone(),
         };
         if self.is_raw() {

@@ -24,7 +24,7 @@ use crate::{
     metrics::Metrics,
     negotiate::{Form, Media},
     offload,
-    registry::Registry,
+    registry::Lister,
     request::Request,
     response::{self, Response},
     serve::Lifecycle,
@@ -57,8 +57,13 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };
-    let frames =
-        Frames { view, entry: target.entry.clone(), registry: target.registry.clone(), columns: true, failed: false };
+    let frames = Frames {
+        view,
+        entry: target.entry.clone(),
+        lister: target.registry.lister().clone(),
+        columns: true,
+        failed: false,
+    };
     frames.prepare(start, &watch.scope).await;
     let body = match target.registry.cache().watch(start, watch).await {
         Ok(watcher) => events(watcher, frames, &target.request),
@@ -142,7 +147,7 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
             Ok(frame) => frame,
             // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
             Err(status) if frames.view.is_remote() => {
-                tracing::warn!(resource = %frames.registry.group_resource(), error = status.message, "a watch has ended");
+                tracing::warn!(resource = %frames.lister.group_resource(), error = status.message, "a watch has ended");
                 return None;
             }
             Err(status) => {
@@ -161,7 +166,7 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
 struct Frames {
     view: View,
     entry: Arc<Entry>,
-    registry: Arc<Registry>,
+    lister: Arc<Lister>,
     /// Whether the next table names its columns: only a watch's first one does.
     columns: bool,
     /// An event could not be shown. The client has heard of it, and that is the end.
@@ -174,15 +179,15 @@ impl Frames {
         if !self.view.is_remote() || !matches!(start, Start::Initial(_)) {
             return;
         }
-        let registry = &self.registry;
+        let lister = &self.lister;
         let prefix = match scope {
-            Scope::Object { namespace, name } => registry.key(namespace.as_deref().unwrap_or(""), name),
-            Scope::Namespace(namespace) => registry.namespace_prefix(namespace),
-            Scope::All | Scope::Field { .. } => registry.prefix().to_owned(),
+            Scope::Object { namespace, name } => lister.key(namespace.as_deref().unwrap_or(""), name),
+            Scope::Namespace(namespace) => lister.namespace_prefix(namespace),
+            Scope::All | Scope::Field { .. } => lister.prefix().to_owned(),
         };
-        let snapshot = registry.cache().latest();
+        let snapshot = lister.cache().latest();
         let objects: Vec<_> = snapshot.range(&prefix, None).filter_map(|e| e.object().cloned()).collect();
-        self.view.prepare(registry, objects).await;
+        self.view.prepare(lister, objects).await;
     }
 
     /// An event as the client hears of it. Large objects that have to be encoded anew are so outside of the reactor.
@@ -212,7 +217,7 @@ impl Frames {
         }
         let columns = std::mem::take(&mut self.columns);
         let json = match event {
-            WatchEvent::Object { object, .. } => self.view.fetch(&self.registry, object).await?,
+            WatchEvent::Object { object, .. } => self.view.fetch(&self.lister, object).await?,
             WatchEvent::Bookmark { .. } => Bytes::new(),
         };
         let encode = |kind: EventType, _: &Arc<storage::cache::Object>| {

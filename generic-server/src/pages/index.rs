@@ -1,6 +1,6 @@
 //! `/`, `/index.html` and `/version`.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Weak;
 
 use async_trait::async_trait;
 use http::{Method, StatusCode};
@@ -19,20 +19,12 @@ use crate::{
 
 /// The list of all paths of a chain.
 #[derive(Default)]
-pub struct Index(OnceLock<Weak<GenericServer>>);
+pub struct Index(pub Weak<GenericServer>);
 
 impl Index {
-    /// Says whose paths to list, once the front server is there.
-    pub fn set(&self, front: &Arc<GenericServer>) {
-        if self.0.set(Arc::downgrade(front)).is_err() {
-            unreachable!("the index is set once, when the chain is linked");
-        }
-    }
-
     /// All paths that are listed, sorted.
     pub fn paths(&self) -> Vec<Str> {
-        let front = self.0.get().and_then(Weak::upgrade);
-        front.map(|front| front.all_paths().into_iter().collect()).unwrap_or_default()
+        self.0.upgrade().map(|front| front.all_paths().into_iter().collect()).unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What registries are made on.
+//! What resources are kept on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,12 +7,11 @@ use storage::{Store, encrypt::Encryption};
 
 use super::measured::Measured;
 use crate::{
-    admission::Admission,
     features::Features,
     resource::{Enablement, Resource},
 };
 
-/// Where the objects of all servers are kept, and who admits writes.
+/// Where the objects of all servers are kept.
 #[derive(Clone)]
 pub struct Backing {
     /// The store.
@@ -21,8 +20,6 @@ pub struct Backing {
     pub encryption: Option<Arc<Encryption>>,
     /// What all keys start with: `/registry`.
     pub root: Str,
-    /// Who admits writes.
-    pub admission: Arc<dyn Admission>,
     /// What flags say of all stored resources.
     pub settings: Settings,
 }

@@ -1,8 +1,6 @@
 //! What is wrong with a write by the state of other objects or by what its author may do: rules that a kind's strategy, which
 //! is pure, cannot know.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use machinery::{Value, meta::field_error::FieldError, request::Verb};
 
@@ -30,12 +28,6 @@ pub trait Consult: Send + Sync {
 }
 
 impl Registry {
-    /// Lets the kind's writes be judged by these rules too. Said once, before the first write.
-    pub fn set_consult(&self, rules: Arc<dyn Consult>) {
-        // A second saying would be of the same rules: they are chosen when the server is built.
-        let _ = self.consult.set(rules);
-    }
-
     /// What the rules that look beyond the object find.
     pub(super) async fn consult(
         &self,
@@ -44,7 +36,7 @@ impl Registry {
         new: &Value,
         old: Option<&Value>,
     ) -> Vec<FieldError> {
-        let Some(rules) = self.consult.get() else { return Vec::new() };
+        let Some(rules) = &self.consult else { return Vec::new() };
         let judged = Judged { verb, namespace: write.namespace, subresource: write.subresource, user: write.user };
         rules.findings(judged, new, old).await
     }

@@ -3,8 +3,6 @@
 //! Rather leaked than given out twice: once a write may have reached the store, a reservation is only taken back when the
 //! store has said that it did not happen. What leaks, the kind's repair task finds.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use machinery::{Value, meta::status::Status};
 use storage::Revision;
@@ -107,12 +105,6 @@ impl Drop for Held {
 }
 
 impl Registry {
-    /// Lets the kind's objects take from these pools. Said once, before the first write.
-    pub fn set_reserve(&self, pools: Arc<dyn Reserve>) {
-        // A second saying would be of the same pools: they are chosen when the server is built.
-        let _ = self.reserve.set(pools);
-    }
-
     /// Reserves what the object needs.
     pub(super) async fn reserve(
         &self,
@@ -120,7 +112,7 @@ impl Registry {
         new: &mut Value,
         old: Option<&Value>,
     ) -> Result<Held, Status> {
-        let reservation = match self.reserve.get() {
+        let reservation = match &self.reserve {
             Some(pools) if write.subresource.is_empty() => Some(pools.reserve(new, old, write.options.dry_run).await?),
             _ => None,
         };
@@ -129,7 +121,7 @@ impl Registry {
 
     /// Gives back what an object held that is gone.
     pub(super) async fn release(&self, object: &Value) {
-        if let Some(pools) = self.reserve.get() {
+        if let Some(pools) = &self.reserve {
             pools.release(object).await;
         }
     }

@@ -13,13 +13,13 @@ use storage::{
     cache::{Broken, Entry, ReadAt},
 };
 
-use super::{Deleted, Registry, Write};
+use super::{Deleted, Lister, Registry, Write};
 use crate::admission::{Attributes, Operation};
 
 /// A list names so many of them.
 const MOST_NAMED: usize = 100;
 
-impl Registry {
+impl Lister {
     /// What a get or a delete says of an object that cannot be read.
     pub fn unreadable(&self, entry: &Entry) -> Status {
         let Entry::Broken(broken) = entry else { return Status::internal_error("the object can be read") };
@@ -91,7 +91,9 @@ impl Registry {
             }
         }
     }
+}
 
+impl Registry {
     /// Deletes the object `name`, which cannot be read: without preconditions, and whatever finalizers it may have.
     pub async fn delete_unreadable(&self, write: &mut Write<'_>, name: &str) -> Result<Deleted, Status> {
         let key = self.key(write.namespace, name);

@@ -10,7 +10,7 @@ use machinery::{Str, Value, meta::status::Status};
 use storage::cache::{FormId, Object};
 use tokio::sync::Semaphore;
 
-use super::{Registry, codec};
+use super::{Lister, codec};
 use crate::resource::{Conversion, Converter, RemoteConversion, Resource};
 
 /// So many numbers are there for the forms of one version.
@@ -47,9 +47,9 @@ pub struct VersionForm {
 
 impl VersionForm {
     /// The form of a row's version; `None` if all objects are stored in it.
-    pub fn of(row: &Resource, registry: &Registry) -> Option<Self> {
+    pub fn of(row: &Resource, lister: &Lister) -> Option<Self> {
         let converter = row.conversion.clone()?;
-        let at = registry.versions().iter().position(|r| r.version == row.version && r.group == row.group);
+        let at = lister.versions().iter().position(|r| r.version == row.version && r.group == row.group);
         let api_version = row.api_version();
         let head = if row.built_in { codec::head } else { codec::custom_head }(&row.kind, &api_version);
         Some(VersionForm { api_version, head, number: at.map_or(0, |i| i as u32) + 1, converter })
@@ -80,7 +80,7 @@ impl VersionForm {
     }
 }
 
-impl Registry {
+impl Lister {
     /// The JSON of one object in a version: its own, what it was converted to before, or what it is converted to now.
     pub async fn in_version(&self, version: &VersionForm, object: &Arc<Object>) -> Result<Bytes, Status> {
         if let Some(bytes) = self.known_in(version, object) {
@@ -119,15 +119,15 @@ impl Registry {
         version: VersionForm,
         objects: Vec<Arc<Object>>,
     ) -> BoxStream<'static, Result<Vec<Bytes>, Status>> {
-        let (registry, version) = (self.clone(), Arc::new(version));
+        let (lister, version) = (self.clone(), Arc::new(version));
         let mut objects = objects.into_iter().peekable();
         let batches = {
-            let (registry, version) = (registry.clone(), version.clone());
-            std::iter::from_fn(move || Batch::take(&mut objects, |object| registry.known_in(&version, object)))
+            let (lister, version) = (lister.clone(), version.clone());
+            std::iter::from_fn(move || Batch::take(&mut objects, |object| lister.known_in(&version, object)))
         };
         let convert = move |batch| {
-            let (registry, version) = (registry.clone(), version.clone());
-            async move { registry.batch_in_version(&version, batch).await }
+            let (lister, version) = (lister.clone(), version.clone());
+            async move { lister.batch_in_version(&version, batch).await }
         };
         stream::iter(batches).map(convert).buffered(BATCHES).boxed()
     }

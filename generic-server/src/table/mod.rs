@@ -20,7 +20,7 @@ use crate::{
     resource::Resource,
 };
 
-pub use install::{Endpoints, Installed, install};
+pub use install::{Endpoints, entries};
 pub use metrics::{CacheMetrics, StorageMetrics};
 
 /// A row, and who serves it.

@@ -3,20 +3,13 @@
 use std::{
     io::{BufRead, BufReader},
     process::{Command, ExitCode, Stdio, exit},
-    sync::Arc,
     thread,
 };
 
-use generic_server::{
-    admission,
-    registry::{Backing, Settings},
-};
 use linear::{
     cases::{self, Case},
     steps,
 };
-use outbound::Services;
-use storage::Memory;
 
 /// How many processes work.
 const WORKERS: usize = 2;
@@ -81,20 +74,8 @@ fn supervise(word: &str, worker: usize) -> (usize, Vec<String>) {
 
 /// Goes through a worker's cases from one on.
 fn work(word: &str, from: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let rows = runtime.block_on(async {
-        let backing = Backing {
-            store: Memory::new(),
-            encryption: None,
-            root: "/registry".into(),
-            admission: Arc::new(admission::Chain::default()),
-            settings: Settings::default(),
-        };
-        let definitions = apiextensions::build(&backing, &Arc::new(Services::default())).definitions.row.clone();
-        let mut rows = kube_core::resources();
-        rows.push((*definitions).clone());
-        rows
-    });
+    let mut rows = kube_core::resources();
+    rows.push(apiextensions::row());
     if !steps::are_counted() {
         println!("the crates are not built to count: see .ci/linear");
         exit(2);

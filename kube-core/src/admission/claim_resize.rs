@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -14,7 +14,7 @@ use machinery::{
 
 /// The plugin.
 pub(super) struct ClaimResize {
-    pub(super) classes: Arc<Registry>,
+    pub(super) classes: Arc<Lister>,
 }
 
 #[async_trait]

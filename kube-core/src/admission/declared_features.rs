@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -13,7 +13,7 @@ use machinery::{
 };
 
 /// The plugin.
-pub(super) struct DeclaredFeatures(pub(super) Arc<Registry>);
+pub(super) struct DeclaredFeatures(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for DeclaredFeatures {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{Str, Value, meta::status::Status};
 
 /// A plugin for one kind of object and its classes.
 pub(super) struct DefaultClass {
-    pub(super) classes: Arc<Registry>,
+    pub(super) classes: Arc<Lister>,
     pub(super) kind: &'static ClassOf,
 }
 

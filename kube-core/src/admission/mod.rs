@@ -32,19 +32,16 @@ mod toleration_limits;
 mod tolerations;
 mod topology_labels;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use auth::Authorizer;
 use generic_server::{
-    admission::{Admission, AlwaysAdmit, Attributes, Operation},
+    admission::{Admission, AlwaysAdmit, Attributes, Operation, OwnChain},
     features::Features,
-    registry::Registry,
+    registry::{Lister, Listers, Registry},
 };
 use machinery::{
-    Str, Value,
+    Value,
     meta::{GroupResource, status::Status},
 };
 use policies::Tables;
@@ -102,8 +99,10 @@ impl Settings {
 
 /// What plugins are made of.
 pub struct Surroundings<'a> {
-    /// The registries by group and plural.
-    pub registries: &'a HashMap<(Str, Str), Arc<Registry>>,
+    /// What the plugins read.
+    pub listers: &'a Listers,
+    /// The chain that they will be part of, for what they write themselves.
+    pub chain: OwnChain,
     /// Who says what users may do.
     pub authorizer: &'a Arc<dyn Authorizer>,
     /// All resources that are served.
@@ -128,20 +127,24 @@ pub fn is_idle(name: &str, features: &Features) -> bool {
 
 /// The plugin called `name`; `None` if it is not one of these.
 pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Admission>> {
-    let Surroundings { registries, authorizer, settings, .. } = surroundings;
-    let served = |group: &str, plural: &str| registries.get(&(Str::from(group), Str::from(plural))).cloned();
-    let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
+    let Surroundings { listers, authorizer, settings, .. } = surroundings;
+    let served = |group: &str, plural: &str| listers.get(group, plural).cloned();
+    let lister = |group: &str, plural: &str| listers.of(group, plural).clone();
+    let writer = |group: &str, plural: &str| {
+        Arc::new(Registry::new(lister(group, plural), Arc::new(surroundings.chain.clone())))
+    };
     Some(match name {
         "AlwaysPullImages" => Arc::new(always_pull_images::AlwaysPullImages),
-        "NamespaceAutoProvision" => Arc::new(namespaces::AutoProvision(registry("", "namespaces"))),
-        "NamespaceExists" => Arc::new(namespaces::Exists(registry("", "namespaces"))),
+        "NamespaceLifecycle" => Arc::new(NamespaceLifecycle::new(lister("", "namespaces"))),
+        "NamespaceAutoProvision" => Arc::new(namespaces::AutoProvision(writer("", "namespaces"))),
+        "NamespaceExists" => Arc::new(namespaces::Exists(lister("", "namespaces"))),
         "LimitPodHardAntiAffinityTopology" => Arc::new(anti_affinity::LimitAntiAffinity),
         "PodNodeSelector" => Arc::new(node_selectors::NodeSelectors {
-            namespaces: registry("", "namespaces"),
+            namespaces: lister("", "namespaces"),
             settings: settings.node_selectors.clone(),
         }),
         "PodTolerationRestriction" => Arc::new(toleration_limits::TolerationLimits {
-            namespaces: registry("", "namespaces"),
+            namespaces: lister("", "namespaces"),
             settings: settings.tolerations.clone(),
         }),
         "EventRateLimit" => Arc::new(event_rate::EventRate::new(settings.event_limits.as_deref().unwrap_or_default())),
@@ -162,40 +165,40 @@ pub fn plugin(name: &str, surroundings: &Surroundings<'_>) -> Option<Arc<dyn Adm
             Some(groups) => Arc::new(pod_groups::Jobs(groups)),
             None => Arc::new(AlwaysAdmit),
         },
-        "NodeDeclaredFeatureValidator" => Arc::new(declared_features::DeclaredFeatures(registry("", "nodes"))),
-        "LimitRanger" => Arc::new(limit_ranger::LimitRanger::new(registry("", "limitranges"))),
-        "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: registry("", "serviceaccounts") }),
+        "NodeDeclaredFeatureValidator" => Arc::new(declared_features::DeclaredFeatures(lister("", "nodes"))),
+        "LimitRanger" => Arc::new(limit_ranger::LimitRanger::new(lister("", "limitranges"))),
+        "ServiceAccount" => Arc::new(service_account::ServiceAccount { accounts: lister("", "serviceaccounts") }),
         "PodSecurity" => Arc::new(pod_security::PodSecurity::new(
-            registry("", "namespaces"),
-            registry("", "pods"),
+            lister("", "namespaces"),
+            lister("", "pods"),
             settings.pod_security.clone(),
         )),
-        "NodeRestriction" => Arc::new(node_restriction::NodeRestriction::new(registry, authorizer, &settings.features)),
+        "NodeRestriction" => Arc::new(node_restriction::NodeRestriction::new(lister, authorizer, &settings.features)),
         "TaintNodesByCondition" => Arc::new(taints::TaintNodes),
         "Priority" => Arc::new(priority::Priority {
-            classes: registry("scheduling.k8s.io", "priorityclasses"),
+            classes: lister("scheduling.k8s.io", "priorityclasses"),
             groups: settings.features.is_on("WorkloadAwarePreemption"),
         }),
-        "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: registry("node.k8s.io", "runtimeclasses") }),
+        "RuntimeClass" => Arc::new(runtime_class::RuntimeClass { classes: lister("node.k8s.io", "runtimeclasses") }),
         "DefaultTolerationSeconds" => Arc::new(tolerations::DefaultTolerations::new(settings)),
         "CertificateApproval" => Arc::new(certificates::Approval((*authorizer).clone())),
         "CertificateSigning" => Arc::new(certificates::Signing((*authorizer).clone())),
         "CertificateSubjectRestriction" => Arc::new(certificates::SubjectRestriction),
-        "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: registry("", "nodes") }),
-        "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: registry("", "nodes") }),
+        "PodTopologyLabels" => Arc::new(topology_labels::TopologyLabels { nodes: lister("", "nodes") }),
+        "PodResizeValidator" => Arc::new(pod_resize::PodResize { nodes: lister("", "nodes") }),
         "DefaultStorageClass" => Arc::new(default_classes::DefaultClass {
-            classes: registry("storage.k8s.io", "storageclasses"),
+            classes: lister("storage.k8s.io", "storageclasses"),
             kind: &default_classes::STORAGE,
         }),
         "DefaultIngressClass" => Arc::new(default_classes::DefaultClass {
-            classes: registry("networking.k8s.io", "ingressclasses"),
+            classes: lister("networking.k8s.io", "ingressclasses"),
             kind: &default_classes::INGRESS,
         }),
         "PersistentVolumeClaimResize" => {
-            Arc::new(claim_resize::ClaimResize { classes: registry("storage.k8s.io", "storageclasses") })
+            Arc::new(claim_resize::ClaimResize { classes: lister("storage.k8s.io", "storageclasses") })
         }
         "ResourceQuota" => {
-            Arc::new(quota::ResourceQuota::new(registry("", "resourcequotas"), &settings.limited_resources))
+            Arc::new(quota::ResourceQuota::new(writer("", "resourcequotas"), &settings.limited_resources))
         }
         "StorageObjectInUseProtection" => Arc::new(storage_protection::StorageProtection),
         _ => return None,
@@ -219,11 +222,11 @@ fn resource_of(a: &Attributes<'_>) -> GroupResource {
 
 /// The latest state of an object. One that is not there is called by its kind, in small letters: upstream's plugins look it
 /// up so.
-async fn found(registry: &Registry, namespace: &str, name: &str) -> Result<Value, Status> {
-    registry.get_value(namespace, name).await.map_err(|status| match status.code {
+async fn found(lister: &Lister, namespace: &str, name: &str) -> Result<Value, Status> {
+    lister.get_value(namespace, name).await.map_err(|status| match status.code {
         404 => {
-            let kind = registry.row.kind.to_ascii_lowercase();
-            Status::not_found(&GroupResource::new(registry.row.group.clone(), kind), name)
+            let kind = lister.row.kind.to_ascii_lowercase();
+            Status::not_found(&GroupResource::new(lister.row.group.clone(), kind), name)
         }
         _ => status,
     })

@@ -16,7 +16,7 @@ use storage::cache::{Object, ReadAt};
 
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 
 /// The namespaces that the server itself needs.
@@ -28,7 +28,7 @@ const MAX_DELETED: usize = 100;
 
 /// The plugin.
 pub struct NamespaceLifecycle {
-    namespaces: Arc<Registry>,
+    namespaces: Arc<Lister>,
     deleted: JustDeleted,
 }
 
@@ -54,7 +54,7 @@ impl JustDeleted {
 
 impl NamespaceLifecycle {
     /// The plugin, for these namespaces.
-    pub fn new(namespaces: Arc<Registry>) -> Self {
+    pub fn new(namespaces: Arc<Lister>) -> Self {
         NamespaceLifecycle { namespaces, deleted: JustDeleted::default() }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::{Lister, Registry},
 };
 use machinery::{Value, meta::status::Status, object};
 
@@ -13,7 +13,7 @@ use machinery::{Value, meta::status::Status, object};
 pub(super) struct AutoProvision(pub(super) Arc<Registry>);
 
 /// NamespaceExists: they are refused.
-pub(super) struct Exists(pub(super) Arc<Registry>);
+pub(super) struct Exists(pub(super) Arc<Lister>);
 
 /// Whether a write is one within a namespace.
 fn is_within(a: &Attributes<'_>) -> bool {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Str, Value,
@@ -39,7 +39,7 @@ pub(super) fn read(config: &Value) -> Result<NodeSelectorSettings, String> {
 
 /// The plugin.
 pub(super) struct NodeSelectors {
-    pub(super) namespaces: Arc<Registry>,
+    pub(super) namespaces: Arc<Lister>,
     pub(super) settings: NodeSelectorSettings,
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use generic_server::registry::Registry;
+use generic_server::registry::Lister;
 use machinery::{Value, meta::status::Status};
 use storage::cache::{Entry, Object, ReadAt, Snapshot};
 
@@ -14,20 +14,15 @@ type Kept<T> = HashMap<Arc<str>, (u64, Arc<T>)>;
 
 /// What plugins know of a kind's objects.
 pub(super) struct Parsed<T> {
-    registry: Arc<Registry>,
+    lister: Arc<Lister>,
     read: fn(&Value) -> T,
     kept: Mutex<Kept<T>>,
 }
 
 impl<T> Parsed<T> {
-    /// Reads the objects of a registry, in the storage version.
-    pub(super) fn new(registry: Arc<Registry>, read: fn(&Value) -> T) -> Self {
-        Parsed { registry, read, kept: Mutex::default() }
-    }
-
-    /// The registry.
-    pub(super) fn registry(&self) -> &Arc<Registry> {
-        &self.registry
+    /// Reads the objects of a lister, in the storage version.
+    pub(super) fn new(lister: Arc<Lister>, read: fn(&Value) -> T) -> Self {
+        Parsed { lister, read, kept: Mutex::default() }
     }
 
     /// Everything in a namespace, by name, and whether that is certainly all: another server may have written since. Waits
@@ -36,8 +31,8 @@ impl<T> Parsed<T> {
     /// # Errors
     /// 503 and the like while the cache is not filled.
     pub(super) async fn known(&self, namespace: &str) -> Result<(Vec<Arc<T>>, bool), Status> {
-        self.registry.ready().await?;
-        let (snapshot, is_latest) = self.registry.cache().peek_all();
+        self.lister.ready().await?;
+        let (snapshot, is_latest) = self.lister.cache().peek_all();
         Ok((self.all_of(namespace, &snapshot)?, is_latest))
     }
 
@@ -54,8 +49,8 @@ impl<T> Parsed<T> {
     /// # Errors
     /// 503 and the like while the cache is not filled, 500 if what is stored cannot be read.
     pub(super) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Arc<T>>, Status> {
-        match self.registry.find(namespace, name).await? {
-            Some(object) => self.read(&object, &self.registry.cache().latest()).map(Some),
+        match self.lister.find(namespace, name).await? {
+            Some(object) => self.read(&object, &self.lister.cache().latest()).map(Some),
             None => Ok(None),
         }
     }
@@ -65,7 +60,7 @@ impl<T> Parsed<T> {
     /// # Errors
     /// 503 and the like if the store cannot be asked.
     pub(super) async fn fresh(&self, namespace: &str) -> Result<Vec<Arc<T>>, Status> {
-        let read = self.registry.cache().read(ReadAt::Latest).await;
+        let read = self.lister.cache().read(ReadAt::Latest).await;
         let snapshot = read.map_err(|error| Status::service_unavailable(error.to_string()))?;
         self.all_of(namespace, &snapshot)
     }
@@ -74,7 +69,7 @@ impl<T> Parsed<T> {
         if snapshot.is_empty() {
             return Ok(Vec::new());
         }
-        let entries = snapshot.range(&self.registry.namespace_prefix(namespace), None);
+        let entries = snapshot.range(&self.lister.namespace_prefix(namespace), None);
         entries.filter_map(Entry::object).map(|object| self.read(object, snapshot)).collect()
     }
 
@@ -85,7 +80,7 @@ impl<T> Parsed<T> {
         {
             return Ok(parsed.clone());
         }
-        let parsed = Arc::new((self.read)(&self.registry.decode(object.bytes())?));
+        let parsed = Arc::new((self.read)(&self.lister.decode(object.bytes())?));
         if kept.len() > 2 * snapshot.len() + 16 {
             kept.retain(|key, _| snapshot.get(key).is_some()); // what is gone is not asked for again
         }

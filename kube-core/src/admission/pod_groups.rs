@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -40,7 +40,7 @@ impl Admission for Protection {
 }
 
 /// PodGroupWorkloadExists.
-pub(super) struct WorkloadExists(pub(super) Arc<Registry>);
+pub(super) struct WorkloadExists(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for WorkloadExists {
@@ -67,7 +67,7 @@ impl Admission for WorkloadExists {
 }
 
 /// JobValidation.
-pub(super) struct Jobs(pub(super) Arc<Registry>);
+pub(super) struct Jobs(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for Jobs {

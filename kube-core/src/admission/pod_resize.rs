@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -16,7 +16,7 @@ use crate::core::pods::requests;
 
 /// The plugin.
 pub(super) struct PodResize {
-    pub(super) nodes: Arc<Registry>,
+    pub(super) nodes: Arc<Lister>,
 }
 
 #[async_trait]

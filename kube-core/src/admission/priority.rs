@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::{Lister, Registry},
     tasks::Task,
 };
 use machinery::{Str, Value, meta::status::Status, object};
@@ -28,7 +28,7 @@ const SYSTEM: [(&str, i64, &str); 2] = [
 
 /// The plugin.
 pub(super) struct Priority {
-    pub(super) classes: Arc<Registry>,
+    pub(super) classes: Arc<Lister>,
     /// Whether groups of pods have a priority, too.
     pub(super) groups: bool,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -16,7 +16,7 @@ use super::{creates, toleration_coverage::merged};
 
 /// The plugin.
 pub(super) struct RuntimeClass {
-    pub(super) classes: Arc<Registry>,
+    pub(super) classes: Arc<Lister>,
 }
 
 #[async_trait]

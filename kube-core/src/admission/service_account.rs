@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value, array,
@@ -30,7 +30,7 @@ const DEFAULT_INTERVAL: Duration = Duration::from_millis(150);
 
 /// The plugin.
 pub(super) struct ServiceAccount {
-    pub(super) accounts: Arc<Registry>,
+    pub(super) accounts: Arc<Lister>,
 }
 
 #[async_trait]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -47,7 +47,7 @@ impl TolerationSettings {
 
 /// The plugin.
 pub(super) struct TolerationLimits {
-    pub(super) namespaces: Arc<Registry>,
+    pub(super) namespaces: Arc<Lister>,
     pub(super) settings: TolerationSettings,
 }
 

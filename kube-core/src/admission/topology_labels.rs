@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -17,7 +17,7 @@ const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes
 
 /// The plugin.
 pub(super) struct TopologyLabels {
-    pub(super) nodes: Arc<Registry>,
+    pub(super) nodes: Arc<Lister>,
 }
 
 #[async_trait]

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, User};
 use generic_server::{
-    registry::{Consult, Judged, Registry},
+    registry::{Consult, Judged, Lister},
     server::GenericServer,
     table::ResourceTable,
 };
@@ -27,7 +27,7 @@ pub(crate) struct ParamGrants {
 pub(crate) struct PolicyGrants(pub(crate) ParamGrants);
 
 /// Of bindings: what they name. The policies say of which kind that is.
-pub(crate) struct BindingGrants(pub(crate) ParamGrants, pub(crate) Arc<Registry>);
+pub(crate) struct BindingGrants(pub(crate) ParamGrants, pub(crate) Arc<Lister>);
 
 /// Group, version and resource that a kind stands for; `*` where that cannot be told.
 struct Params {

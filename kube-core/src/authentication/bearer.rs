@@ -1,7 +1,7 @@
 //! All who know bearer tokens, in the order in which they are asked: those who know them by heart first, those who have to ask
 //! others last.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use auth::{
     TokenAuthenticator, TokenAuthenticators,
@@ -10,7 +10,7 @@ use auth::{
         bootstrap::{BootstrapTokens, FindSecret},
     },
 };
-use generic_server::registry::Registry;
+use generic_server::registry::{Lister, Listers};
 use machinery::{Str, codec::json};
 
 /// How long the owner of a token is known without asking again (upstream's cache).
@@ -36,14 +36,14 @@ impl BearerTokens {
     pub(crate) fn all(
         self,
         service_accounts: Arc<dyn TokenAuthenticator>,
-        registries: &HashMap<(Str, Str), Arc<Registry>>,
+        listers: &Listers,
         audiences: &Arc<[Str]>,
     ) -> Result<TokenAuthenticators, String> {
         let mut all = self.local;
         all.push(service_accounts);
         let mut cached: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
         if self.bootstrap {
-            let secrets = registries[&(Str::default(), Str::new_static("secrets"))].clone();
+            let secrets = listers.of("", "secrets").clone();
             cached.push(Arc::new(BootstrapTokens::new(audiences.clone(), find_secret(secrets))));
         }
         cached.extend(self.remote);
@@ -55,7 +55,7 @@ impl BearerTokens {
 }
 
 /// Finds secrets of kube-system in the watch cache.
-fn find_secret(secrets: Arc<Registry>) -> FindSecret {
+fn find_secret(secrets: Arc<Lister>) -> FindSecret {
     Arc::new(move |name| {
         let snapshot = secrets.cache().latest();
         let entry = snapshot.get(&secrets.key("kube-system", name))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use generic_server::registry::Registry;
+use generic_server::registry::Lister;
 use machinery::{
     Str, Value,
     meta::{gvk::GroupResource, status::Status},
@@ -16,7 +16,7 @@ const PORT: i64 = 10250;
 
 /// How to find kubelets, and how to talk to them.
 pub(super) struct Kubelets {
-    pub(super) nodes: Arc<Registry>,
+    pub(super) nodes: Arc<Lister>,
     pub(super) client: HttpsClient,
     /// For clients that ask not to check the kubelet's certificate.
     pub(super) unchecked: HttpsClient,

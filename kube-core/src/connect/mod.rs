@@ -8,12 +8,12 @@ mod proxy;
 mod stream;
 mod target;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use generic_server::{
     endpoint::Endpoint,
     options::WriteOptions,
-    registry::{Registry, Write},
+    registry::{Lister, Registries, Registry, Write},
     request::Request,
     response::{self, Response},
 };
@@ -43,7 +43,8 @@ pub struct Settings {
 struct Outlets {
     pods: Arc<Registry>,
     services: Arc<Registry>,
-    endpoints: Arc<Registry>,
+    nodes: Arc<Registry>,
+    endpoints: Arc<Lister>,
     kubelets: Kubelets,
     /// For what pods, services and nodes serve beside the kubelet.
     plain: HttpsClient,
@@ -56,22 +57,20 @@ pub(crate) type Served = (&'static str, Arc<dyn Endpoint>);
 ///
 /// # Errors
 /// Certificates that cannot be used.
-pub(crate) fn endpoints(
-    registries: &HashMap<(Str, Str), Arc<Registry>>,
-    settings: &Settings,
-) -> Result<Vec<Served>, String> {
-    let registry = |plural: &'static str| registries[&(Str::default(), Str::new_static(plural))].clone();
+pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<Vec<Served>, String> {
+    let lister = |plural: &str| registries.of("", plural).lister().clone();
     let trust = settings.authorities.as_deref().map_or(Trust::Anybody, Trust::Bundle);
     let kubelets = Kubelets {
-        nodes: registry("nodes"),
+        nodes: lister("nodes"),
         client: client(trust, None, Some(&settings.identity))?,
         unchecked: client(Trust::Anybody, None, Some(&settings.identity))?,
         address_types: settings.address_types.clone(),
     };
     let outlets = Arc::new(Outlets {
-        pods: registry("pods"),
-        services: registry("services"),
-        endpoints: registry("endpoints"),
+        pods: registries.of("", "pods").clone(),
+        services: registries.of("", "services").clone(),
+        nodes: registries.of("", "nodes").clone(),
+        endpoints: lister("endpoints"),
         kubelets,
         plain: plain_client()?,
     });

@@ -54,7 +54,7 @@ impl Proxy {
         let (registry, kind) = match self.what {
             Proxied::Pod => (&self.outlets.pods, "PodProxyOptions"),
             Proxied::Service => (&self.outlets.services, "ServiceProxyOptions"),
-            Proxied::Node => (&self.outlets.kubelets.nodes, "NodeProxyOptions"),
+            Proxied::Node => (&self.outlets.nodes, "NodeProxyOptions"),
         };
         admit(registry, request, kind, warnings).await?;
         let id = request.info.name.clone();

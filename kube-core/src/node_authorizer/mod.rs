@@ -6,14 +6,9 @@
 
 mod related;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, OnceLock},
-};
-
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, User, UserRules};
-use generic_server::{features::Features, registry::Registry};
+use generic_server::{features::Features, registry::Listers};
 use machinery::{Str, request::RequestInfo};
 pub(crate) use related::references_of;
 use related::{Kind, Sources};
@@ -32,21 +27,16 @@ pub(crate) fn node_of(user: &User) -> Option<&str> {
 }
 
 /// The authoriser.
-#[derive(Default)]
 pub struct NodeAuthorizer {
-    sources: OnceLock<Sources>,
+    sources: Sources,
     /// What all nodes may do alike.
-    rules: OnceLock<Vec<Rule>>,
+    rules: Vec<Rule>,
 }
 
 impl NodeAuthorizer {
-    /// Names the registries, by (group, plural), that say what belongs to a node, once they are there.
-    pub fn attach(&self, registries: &HashMap<(Str, Str), Arc<Registry>>) {
-        // A second server would bring its own authoriser.
-        if let Some(registry) = registries.values().next() {
-            let _ = self.rules.set(node_rules(&registry.settings().features));
-        }
-        let _ = self.sources.set(Sources::new(registries));
+    /// Reads what a server knows about nodes and their pods.
+    pub fn new(listers: &Listers, features: &Features) -> Self {
+        NodeAuthorizer { sources: Sources::new(listers), rules: node_rules(features) }
     }
 
     fn decide(&self, node: &str, info: &RequestInfo) -> Result<(), Str> {
@@ -82,8 +72,7 @@ impl NodeAuthorizer {
                 _ => {}
             }
         }
-        let rules = self.rules.get_or_init(|| node_rules(&Features::default()));
-        allow(rules.iter().any(|rule| rule.allows(info)), "")
+        allow(self.rules.iter().any(|rule| rule.allows(info)), "")
     }
 
     /// Reading one object that belongs to the node.
@@ -103,8 +92,7 @@ impl NodeAuthorizer {
 
     fn named(&self, node: &str, kind: Kind, info: &RequestInfo) -> Result<(), Str> {
         allow(!info.name.is_empty(), "No Object name found")?;
-        let is_related =
-            self.sources.get().is_some_and(|sources| sources.relate(node, kind, &info.namespace, &info.name));
+        let is_related = self.sources.relate(node, kind, &info.namespace, &info.name);
         let why = || Str::from(format!("no relationship found between node '{node}' and this object"));
         is_related.then_some(()).ok_or_else(why)
     }
@@ -208,11 +196,20 @@ impl Authorizer for NodeAuthorizer {
 
 #[cfg(test)]
 mod tests {
+    use generic_server::registry::{Backing, Settings};
     use machinery::request::resource_info;
+    use storage::Memory;
 
     use super::*;
 
-    fn check(request: &str, expect: Result<(), &str>) {
+    /// The authoriser of a server that has no objects.
+    fn nodes() -> NodeAuthorizer {
+        let backing =
+            Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: Settings::default() };
+        NodeAuthorizer::new(&Listers::start(&crate::resources(), &backing), &backing.settings.features)
+    }
+
+    fn check(nodes: &NodeAuthorizer, request: &str, expect: Result<(), &str>) {
         let [verb, group, resource, namespace, name] = request.split(' ').collect::<Vec<_>>()[..] else {
             panic!("verb group resource namespace name: {request}")
         };
@@ -224,48 +221,50 @@ mod tests {
             subresource: subresource.into(),
             ..resource_info(verb, &part(group), "v1", resource)
         };
-        let found = NodeAuthorizer::default().decide("n1", &info);
+        let found = nodes.decide("n1", &info);
         assert_eq!(found, expect.map_err(Str::from), "{request}");
     }
 
-    #[test]
-    fn nodes_keep_to_themselves() {
-        check("get - nodes - n1", Ok(()));
-        check("get - nodes - n2", Err("node 'n1' cannot read 'n2', only its own Node object"));
-        check("list - nodes - -", Err("node 'n1' cannot read all nodes, only its own Node object"));
-        check("delete - nodes - n1", Err(""));
-        check("patch - nodes/status - n2", Ok(()));
-        check("update coordination.k8s.io leases kube-node-lease n1", Ok(()));
+    #[tokio::test]
+    async fn nodes_keep_to_themselves() {
+        let nodes = nodes();
+        check(&nodes, "get - nodes - n1", Ok(()));
+        check(&nodes, "get - nodes - n2", Err("node 'n1' cannot read 'n2', only its own Node object"));
+        check(&nodes, "list - nodes - -", Err("node 'n1' cannot read all nodes, only its own Node object"));
+        check(&nodes, "delete - nodes - n1", Err(""));
+        check(&nodes, "patch - nodes/status - n2", Ok(()));
+        check(&nodes, "update coordination.k8s.io leases kube-node-lease n1", Ok(()));
         let lease = "can only access node lease with the same name as the requesting node";
-        check("get coordination.k8s.io leases kube-node-lease n2", Err(lease));
+        check(&nodes, "get coordination.k8s.io leases kube-node-lease n2", Err(lease));
         let outside = "can only access leases in the \"kube-node-lease\" system namespace";
-        check("create coordination.k8s.io leases default -", Err(outside));
+        check(&nodes, "create coordination.k8s.io leases default -", Err(outside));
         let csi = "can only access CSINode with the same name as the requesting node";
-        check("get storage.k8s.io csinodes - n2", Err(csi));
-        check("create storage.k8s.io csinodes - -", Ok(()));
-        check("list storage.k8s.io csidrivers - -", Ok(()));
-        check("list - services default -", Ok(()));
-        check("list - endpoints default -", Err(""));
+        check(&nodes, "get storage.k8s.io csinodes - n2", Err(csi));
+        check(&nodes, "create storage.k8s.io csinodes - -", Ok(()));
+        check(&nodes, "list storage.k8s.io csidrivers - -", Ok(()));
+        check(&nodes, "list - services default -", Ok(()));
+        check(&nodes, "list - endpoints default -", Err(""));
     }
 
-    #[test]
-    fn what_is_not_related_is_not_theirs() {
+    #[tokio::test]
+    async fn what_is_not_related_is_not_theirs() {
+        let nodes = nodes();
         let unrelated = Err("no relationship found between node 'n1' and this object");
-        check("get - secrets a b", unrelated);
-        check("list - secrets a -", Err("No Object name found"));
-        check("list - secrets - b", Err("can only read namespaced object of this type"));
-        check("patch - configmaps a b", Err("can only read resources of this type"));
-        check("list - persistentvolumes - -", Err("can only get individual resources of this type"));
-        check("get - persistentvolumeclaims/x a b", Err("cannot get subresource"));
-        check("get - persistentvolumeclaims/status a b", Err("can only get/update/patch this type"));
-        check("get - serviceaccounts a b", unrelated);
-        check("get - serviceaccounts - b", Err("can only read namespaced object of this type"));
+        check(&nodes, "get - secrets a b", unrelated);
+        check(&nodes, "list - secrets a -", Err("No Object name found"));
+        check(&nodes, "list - secrets - b", Err("can only read namespaced object of this type"));
+        check(&nodes, "patch - configmaps a b", Err("can only read resources of this type"));
+        check(&nodes, "list - persistentvolumes - -", Err("can only get individual resources of this type"));
+        check(&nodes, "get - persistentvolumeclaims/x a b", Err("cannot get subresource"));
+        check(&nodes, "get - persistentvolumeclaims/status a b", Err("can only get/update/patch this type"));
+        check(&nodes, "get - serviceaccounts a b", unrelated);
+        check(&nodes, "get - serviceaccounts - b", Err("can only read namespaced object of this type"));
         let individual = "can only create tokens for individual service accounts";
-        check("list - serviceaccounts a -", Err(individual));
-        check("create - serviceaccounts a b", Err("can only create token subresource of serviceaccount"));
-        check("list - pods a -", Err("can only list/watch pods with spec.nodeName field selector"));
-        check("create - pods a -", Ok(()));
-        check("patch - pods a b", Err(""));
+        check(&nodes, "list - serviceaccounts a -", Err(individual));
+        check(&nodes, "create - serviceaccounts a b", Err("can only create token subresource of serviceaccount"));
+        check(&nodes, "list - pods a -", Err("can only list/watch pods with spec.nodeName field selector"));
+        check(&nodes, "create - pods a -", Ok(()));
+        check(&nodes, "patch - pods a b", Err(""));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use generic_server::registry::Registry;
+use generic_server::registry::{Lister, Listers};
 use machinery::{Str, Value};
 use storage::cache::{Entry, Snapshot};
 
@@ -55,28 +55,27 @@ struct Bound {
 /// What pods name, by their keys and revisions.
 type Kept = HashMap<Arc<str>, (u64, Arc<Names>)>;
 
-/// The registries that say what belongs to a node.
+/// The listers that say what belongs to a node.
 pub(super) struct Sources {
-    pods: Arc<Registry>,
+    pods: Arc<Lister>,
     /// Which of a pod's selectable fields names its node.
     node_field: usize,
-    volumes: Arc<Registry>,
-    attachments: Option<Arc<Registry>>,
-    slices: Option<Arc<Registry>>,
+    volumes: Arc<Lister>,
+    attachments: Option<Arc<Lister>>,
+    slices: Option<Arc<Lister>>,
     kept: Mutex<Kept>,
     bound: Mutex<Option<(Snapshot, Arc<Bound>)>>,
 }
 
 impl Sources {
-    pub(super) fn new(registries: &HashMap<(Str, Str), Arc<Registry>>) -> Self {
-        let registry = |group: &str, plural: &str| registries[&(Str::from(group), Str::from(plural))].clone();
-        let optional = |group: &str, plural: &str| registries.get(&(Str::from(group), Str::from(plural))).cloned();
-        let pods = registry("", "pods");
+    pub(super) fn new(listers: &Listers) -> Self {
+        let optional = |group: &str, plural: &str| listers.get(group, plural).cloned();
+        let pods = listers.of("", "pods").clone();
         let fields = &pods.row.selectable_fields;
         Sources {
             node_field: fields.iter().position(|field| field.name == "spec.nodeName").expect("pods are found by node"),
             pods,
-            volumes: registry("", "persistentvolumes"),
+            volumes: listers.of("", "persistentvolumes").clone(),
             attachments: optional("storage.k8s.io", "volumeattachments"),
             slices: optional("resource.k8s.io", "resourceslices"),
             kept: Mutex::default(),
@@ -162,7 +161,7 @@ impl Sources {
 }
 
 /// Whether a cluster-wide object says that it is this node's.
-fn says_node(registry: &Option<Arc<Registry>>, name: &str, node: &str) -> bool {
+fn says_node(registry: &Option<Arc<Lister>>, name: &str, node: &str) -> bool {
     let Some(registry) = registry else { return false };
     let snapshot = registry.cache().latest();
     let object = snapshot.get(&registry.key("", name)).and_then(Entry::object);

@@ -6,11 +6,15 @@ mod printers;
 mod rules;
 mod validation;
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use auth::Authorizer;
-use generic_server::{admission::Admission, registry::Registry, resource::Resource, tasks::Task};
-use machinery::Str;
+use generic_server::{
+    admission::Admission,
+    registry::{ByResource, Registries},
+    resource::Resource,
+    tasks::Task,
+};
 
 pub use authorizer::Rbac;
 pub(crate) use authorizer::{Rule, same_but_for_owners};
@@ -39,17 +43,14 @@ pub(crate) fn resources() -> Vec<Resource> {
     .collect()
 }
 
-/// The registries of cluster roles, cluster role bindings, roles and role bindings.
-pub(crate) fn sources(registries: &HashMap<(Str, Str), Arc<Registry>>) -> [Arc<Registry>; 4] {
-    ["clusterroles", "clusterrolebindings", "roles", "rolebindings"]
-        .map(|plural| registries[&(Str::new_static(GROUP), Str::new_static(plural))].clone())
+/// Cluster roles, cluster role bindings, roles and role bindings.
+fn sources<T: Clone>(all: &ByResource<T>) -> [T; 4] {
+    ["clusterroles", "clusterrolebindings", "roles", "rolebindings"].map(|plural| all.of(GROUP, plural).clone())
 }
 
-/// Gives the authoriser what it reads, and names what runs beside the requests.
-pub(crate) fn start(rbac: &Rbac, registries: &HashMap<(Str, Str), Arc<Registry>>) -> Task {
-    let sources = sources(registries);
-    rbac.attach(sources.clone());
-    bootstrap::bootstrap_roles(sources)
+/// Makes the roles and bindings that every cluster has.
+pub(crate) fn bootstrap(registries: &Registries) -> Task {
+    bootstrap::bootstrap_roles(sources(registries))
 }
 
 /// The check that nobody grants more than they hold. It is no plugin: it is always on.

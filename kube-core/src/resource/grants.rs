@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use auth::authorize_info;
 use auth::{Authorizer, User, service_account_of_name};
-use generic_server::registry::{Consult, Judged, Registry};
+use generic_server::registry::{Consult, Judged, Lister};
 use machinery::{
     Value,
     meta::{field_error::FieldError, names},
@@ -26,7 +26,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// The rules, of claims and of their templates.
 pub(crate) struct Grants {
     /// The namespaces.
-    pub(crate) namespaces: Arc<Registry>,
+    pub(crate) namespaces: Arc<Lister>,
     /// Who may do what.
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// Where the devices are that are asked for.

@@ -1,14 +1,11 @@
 //! What a token is bound to, and whether it is still there: its account, and a pod, secret or node.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use generic_server::registry::Registry;
+use generic_server::registry::{Lister, Listers};
 use machinery::{
     Str,
     codec::scan,
@@ -21,10 +18,10 @@ use super::claims::LEEWAY;
 /// Where the objects are.
 #[derive(Clone)]
 pub(crate) struct Lookup {
-    pub(super) accounts: Arc<Registry>,
-    pub(super) pods: Arc<Registry>,
-    pub(super) secrets: Arc<Registry>,
-    pub(super) nodes: Arc<Registry>,
+    pub(super) accounts: Arc<Lister>,
+    pub(super) pods: Arc<Lister>,
+    pub(super) secrets: Arc<Lister>,
+    pub(super) nodes: Arc<Lister>,
 }
 
 /// The kinds of objects that tokens are bound to.
@@ -50,18 +47,18 @@ pub(super) struct Bound {
 const INVALIDATED: &str = "service account token has been invalidated";
 
 impl Lookup {
-    /// Of a server's registries.
-    pub(crate) fn new(registries: &HashMap<(Str, Str), Arc<Registry>>) -> Self {
-        let registry = |plural: &'static str| registries[&(Str::default(), Str::new_static(plural))].clone();
+    /// Of a server's listers.
+    pub(crate) fn new(listers: &Listers) -> Self {
+        let lister = |plural: &str| listers.of("", plural).clone();
         Lookup {
-            accounts: registry("serviceaccounts"),
-            pods: registry("pods"),
-            secrets: registry("secrets"),
-            nodes: registry("nodes"),
+            accounts: lister("serviceaccounts"),
+            pods: lister("pods"),
+            secrets: lister("secrets"),
+            nodes: lister("nodes"),
         }
     }
 
-    fn registry(&self, kind: Kind) -> &Arc<Registry> {
+    fn lister(&self, kind: Kind) -> &Arc<Lister> {
         match kind {
             Kind::Account => &self.accounts,
             Kind::Pod => &self.pods,
@@ -78,14 +75,14 @@ impl Lookup {
             namespace: namespace.into(),
             name: name.into(),
             uid: uid.into(),
-            key: self.registry(kind).key(namespace, name),
+            key: self.lister(kind).key(namespace, name),
             seen: AtomicU64::new(0),
         }
     }
 
     /// Whether the object is still there, and still the one that the token was made for. `now` is in seconds.
     pub(super) async fn check(&self, bound: &Bound, now: i64) -> Result<(), String> {
-        let cache = self.registry(bound.kind).cache();
+        let cache = self.lister(bound.kind).cache();
         let found = cache.latest().get(&bound.key).and_then(|entry| entry.object().cloned());
         let found = match found {
             Some(object) if object.revision() == bound.seen.load(Ordering::Relaxed) => return Ok(()),

@@ -1,7 +1,9 @@
 //! `serviceaccounts/token`: a token is asked for.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use generic_server::{endpoint::Endpoint, request::Request, response::Response};
+use generic_server::{endpoint::Endpoint, registry::Registry, request::Request, response::Response};
 use machinery::{
     Str, Value,
     meta::{FieldError, GroupKind, GroupResource, Meta, TimeForm, Timestamp, status::Status},
@@ -24,6 +26,8 @@ const POD_TOKEN_SECONDS: i64 = 3607;
 /// Serves requests for tokens.
 pub(crate) struct TokenRequests {
     pub(crate) settings: Settings,
+    /// Their admission judges.
+    pub(crate) accounts: Arc<Registry>,
     pub(crate) lookup: Lookup,
 }
 
@@ -40,7 +44,7 @@ struct Binding {
 #[async_trait]
 impl Endpoint for TokenRequests {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
-        let accounts = &self.lookup.accounts;
+        let accounts = &self.accounts;
         let mut posted = Posted::read(request, &accounts.row, KIND).await?;
         let made = self.make(&mut posted).await;
         Ok(posted.answer(made))
@@ -50,7 +54,7 @@ impl Endpoint for TokenRequests {
 impl TokenRequests {
     /// The document with a token, if there is one to be had.
     async fn make(&self, posted: &mut Posted) -> Result<Value, Status> {
-        let accounts = &self.lookup.accounts;
+        let accounts = &self.accounts;
         let (name, namespace) = (posted.request.info.name.clone(), posted.request.info.namespace.clone());
         pointer(part(&mut posted.document, "spec"), "expirationSeconds", DEFAULT_SECONDS);
         posted.request.audit.object(&posted.document);

@@ -5,7 +5,7 @@ use std::{hash::BuildHasher as _, net::IpAddr, sync::Arc};
 
 use generic_server::{
     options::DeleteOptions,
-    registry::{Registry, read_error},
+    registry::{Lister, Registry, read_error},
 };
 use machinery::{
     Value,
@@ -74,11 +74,11 @@ impl Owner {
 /// The addresses of services.
 pub(crate) struct Addresses {
     objects: Arc<Registry>,
-    ranges: Arc<Registry>,
+    ranges: Arc<Lister>,
 }
 
 impl Addresses {
-    pub(super) fn new(objects: Arc<Registry>, ranges: Arc<Registry>) -> Self {
+    pub(super) fn new(objects: Arc<Registry>, ranges: Arc<Lister>) -> Self {
         Addresses { objects, ranges }
     }
 
@@ -250,28 +250,30 @@ mod tests {
     async fn registry(store: &Arc<late::Late>, plural: &str) -> Arc<Registry> {
         let rows = crate::resources();
         let row = rows.into_iter().find(|row| row.group == "networking.k8s.io" && row.plural == plural);
-        let (admission, settings) = (Arc::new(Chain::default()), Settings::default());
-        let backing = Backing { store: store.clone(), encryption: None, root: "/registry".into(), admission, settings };
-        let registry = Registry::start(row.expect("a row"), &backing);
+        let settings = Settings::default();
+        let backing = Backing { store: store.clone(), encryption: None, root: "/registry".into(), settings };
+        let lister = Lister::start(row.expect("a row"), &backing);
+        let registry = Arc::new(Registry::new(lister, Arc::new(Chain::default())));
         registry.ready().await.expect("it fills");
         registry
     }
 
-    async fn server(store: &Arc<late::Late>) -> Addresses {
-        Addresses::new(registry(store, "ipaddresses").await, registry(store, "servicecidrs").await)
+    async fn server(store: &Arc<late::Late>) -> (Addresses, Arc<Registry>) {
+        let ranges = registry(store, "servicecidrs").await;
+        (Addresses::new(registry(store, "ipaddresses").await, ranges.lister().clone()), ranges)
     }
 
     #[tokio::test]
     async fn an_address_that_was_given_back_is_found_whatever_the_cache_says() {
         let memory = Memory::new();
         let stores = [late::Late::new(&memory, 0), late::Late::new(&memory, 0)];
-        let [one, other] = [server(&stores[0]).await, server(&stores[1]).await];
+        let [(one, ranges), (other, _)] = [server(&stores[0]).await, server(&stores[1]).await];
         let range = object! {
             "kind" => "ServiceCIDR", "apiVersion" => "networking.k8s.io/v1",
             "metadata" => object! { "name" => "kubernetes" },
             "spec" => object! { "cidrs" => machinery::array!["10.0.0.0/30"] },
         };
-        one.ranges.create_as_server(range).await.expect("made");
+        ranges.create_as_server(range).await.expect("made");
         let service = |name: &str| Owner { namespace: "default".into(), name: name.into() };
         let first = one.take_next(&service("a"), Family::V4).await.expect("free");
         one.take_next(&service("b"), Family::V4).await.expect("free");

@@ -11,19 +11,15 @@ mod repair;
 pub(crate) mod service;
 
 use std::{
-    collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
 use generic_server::{
-    registry::{Backing, Registry},
+    registry::{Backing, Registries, Registry},
     tasks::Task,
 };
-use machinery::{
-    Str,
-    meta::ip::{Cidr, Family, family},
-};
+use machinery::meta::ip::{Cidr, Family, family};
 
 pub(crate) use addresses::{AddressError, Addresses, Owner};
 pub(crate) use ports::{NodePorts, PortChange, PortError};
@@ -81,32 +77,36 @@ pub(crate) struct Network {
     pub(crate) endpoints: Arc<Registry>,
 }
 
-/// Sets the pools up, and what keeps them and the `kubernetes` service right.
-pub(crate) fn build(
+/// Sets the pools up.
+pub(crate) fn network(settings: &Settings, backing: &Backing, registries: &Registries) -> Arc<Network> {
+    let registry = |group: &str, plural: &str| registries.of(group, plural).clone();
+    let ranges = registry("networking.k8s.io", "servicecidrs").lister().clone();
+    Arc::new(Network {
+        families: settings.families(),
+        addresses: Addresses::new(registry("networking.k8s.io", "ipaddresses"), ranges),
+        ports: NodePorts::new(backing, settings.node_ports),
+        endpoints: registry("", "endpoints"),
+    })
+}
+
+/// What keeps the pools and the `kubernetes` service right.
+pub(crate) fn tasks(
     settings: &Settings,
     backing: &Backing,
-    registries: &HashMap<(Str, Str), Arc<Registry>>,
-) -> (Arc<Network>, Vec<Task>) {
-    let registry = |group: &'static str, plural: &'static str| {
-        registries[&(Str::new_static(group), Str::new_static(plural))].clone()
+    network: &Arc<Network>,
+    registries: &Registries,
+) -> [Task; 4] {
+    let registry = |group: &str, plural: &str| registries.of(group, plural).clone();
+    let (services, events) = (registry("", "services"), registry("", "events"));
+    let published = kubernetes::Published {
+        services: services.clone(),
+        endpoints: registry("", "endpoints"),
+        slices: registry("discovery.k8s.io", "endpointslices"),
     };
-    let ranges = registry("networking.k8s.io", "servicecidrs");
-    let services = registry("", "services");
-    let endpoints = registry("", "endpoints");
-    let events = registry("", "events");
-    let network = Arc::new(Network {
-        families: settings.families(),
-        addresses: Addresses::new(registry("networking.k8s.io", "ipaddresses"), ranges.clone()),
-        ports: NodePorts::new(backing, settings.node_ports),
-        endpoints: endpoints.clone(),
-    });
-    let mut tasks = vec![
-        default_range::task(ranges, settings.ranges.clone()),
+    [
+        default_range::task(registry("networking.k8s.io", "servicecidrs"), settings.ranges.clone()),
         repair::addresses(network.clone(), services.clone(), events.clone()),
-        repair::ports(network.clone(), services.clone(), events),
-    ];
-    let slices = registry("discovery.k8s.io", "endpointslices");
-    let published = kubernetes::Published { services, endpoints, slices };
-    tasks.push(kubernetes::task(published, backing, settings.clone()));
-    (network, tasks)
+        repair::ports(network.clone(), services, events),
+        kubernetes::task(published, backing, settings.clone()),
+    ]
 }

@@ -1,12 +1,11 @@
 //! The RBAC authorizer over roles and bindings in memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use generic_server::{
-    admission::Chain,
-    registry::{Backing, Registry, Settings, StoredForm},
+    admission::{Admission, Chain},
+    registry::{Backing, Listers, Registries, Registry, Settings, StoredForm},
     resource::Resource,
-    table::install,
 };
 use kube_core::rbac::Rbac;
 use machinery::Value;
@@ -33,22 +32,15 @@ impl Granted {
             let bytes = StoredForm::new(row, &[]).encode(object);
             store.put(&key, bytes, Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing {
-            store,
-            encryption: None,
-            root: "/registry".into(),
-            admission: Arc::new(Chain::default()),
-            settings: Settings::default(),
-        };
-        let installed = install(rows, &backing, |_| Default::default()).registries;
-        let installed: HashMap<_, _> = installed.iter().map(|((_, plural), one)| (plural.as_str(), one)).collect();
-        let registries = PLURALS.map(|plural| Arc::clone(installed[plural]));
+        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+        let listers = Listers::start(&rows, &backing);
+        let admission: Arc<dyn Admission> = Arc::new(Chain::default());
+        let all = Registries::new(&listers, &admission);
+        let registries = PLURALS.map(|plural| all.of(GROUP, plural).clone());
         for registry in &registries {
             registry.ready().await.expect("the cache is filled");
         }
-        let rbac = Arc::new(Rbac::default());
-        rbac.attach(registries.clone());
-        Granted { rbac, registries }
+        Granted { rbac: Arc::new(Rbac::new(&listers)), registries }
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use auth::{Authorizer, Mode};
 use generic_server::{
-    admission::Chain,
-    registry::{Backing, Settings, StoredForm},
+    admission::{Admission, Chain},
+    registry::{Backing, Listers, Registries, Settings, StoredForm},
     resource::Resource,
-    table::{Installed, ResourceTable, install},
+    table::{Endpoints, ResourceTable, entries},
 };
 use machinery::Value;
 use policies::{Policies, Tables};
@@ -26,18 +26,15 @@ pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<R
         let key = format!("/registry/{}/{name}", row.storage_path);
         store.put(&key, bytes, Expect::Absent, None).await.expect("the write succeeds");
     }
-    let backing = Backing {
-        store,
-        encryption: None,
-        root: "/registry".into(),
-        admission: Arc::new(Chain::default()),
-        settings: Settings::default(),
-    };
-    let Installed { entries, registries } = install(rows.clone(), &backing, |_| Default::default());
-    for registry in registries.values() {
-        registry.ready().await.expect("the cache is filled");
+    let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+    let listers = Listers::start(&rows, &backing);
+    for lister in listers.values() {
+        lister.ready().await.expect("the cache is filled");
     }
+    let admission: Arc<dyn Admission> = Arc::new(Chain::default());
+    let registries = Registries::new(&listers, &admission);
+    let entries = entries(rows.clone(), &backing.settings, &registries, &Endpoints::new());
     let tables = Tables(vec![Arc::new(ArcSwap::from_pointee(ResourceTable::new(entries)))]);
     let authorizer: Arc<dyn Authorizer> = Arc::new(Mode::AlwaysAllow);
-    (Policies::new(&registries, tables, authorizer, Arc::default()), rows)
+    (Policies::new(&listers, tables, authorizer, listers.services(false)), rows)
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use auth::{Mode, User};
 use bytes::Bytes;
 use generic_server::{
-    admission::Chain,
+    admission::{Admission, Chain},
     handlers,
-    registry::{Backing, Settings, StoredForm},
+    registry::{Backing, Listers, Registries, Settings, StoredForm},
     request::Request,
     response::{self, Response},
-    table::{Entry, install},
+    table::{Endpoints, Entry, entries},
 };
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
@@ -48,14 +48,10 @@ impl Served {
             let key = format!("/registry/{}/{}/{}", stored.storage_path, text("namespace"), text("name"));
             store.put(&key, change(i, form.encode(object)), Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing {
-            store,
-            encryption: None,
-            root: "/registry".into(),
-            admission: Arc::new(Chain::default()),
-            settings: Settings::default(),
-        };
-        Served { entries: install(rows, &backing, |_| Default::default()).entries }
+        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+        let admission: Arc<dyn Admission> = Arc::new(Chain::default());
+        let registries = Registries::new(&Listers::start(&rows, &backing), &admission);
+        Served { entries: entries(rows, &backing.settings, &registries, &Endpoints::new()) }
     }
 
     /// What a GET of a path answers to a client that accepts `accept`.

@@ -14,12 +14,12 @@ mod validating;
 
 use std::sync::Arc;
 
-use generic_server::{admission::Admission, registry::Registry};
+use generic_server::{admission::Admission, registry::Lister};
 use machinery::{
     Value,
     meta::{GroupResource, status::Status},
 };
-use outbound::Services;
+use outbound::Resolver;
 
 pub(crate) use metrics::Metrics;
 
@@ -48,17 +48,17 @@ struct Target<'h> {
     documents: Documents,
 }
 
-/// The plugin `name`, reading configurations from `registry`; `None` if it is none of these.
+/// The plugin `name`, reading configurations from `lister`; `None` if it is none of these.
 pub(crate) fn plugin(
     name: &str,
     engine: &Arc<Engine>,
-    registry: impl Fn(&'static str) -> Arc<Registry>,
-    services: &Arc<Services>,
+    lister: impl Fn(&'static str) -> Arc<Lister>,
+    services: &Arc<Resolver>,
     metrics: &Metrics,
 ) -> Option<Arc<dyn Admission>> {
     let webhooks = |plural, kind| Webhooks {
         engine: engine.clone(),
-        source: Source::new(registry(plural), services.clone()),
+        source: Source::new(lister(plural), services.clone()),
         metrics: metrics.clone(),
         kind,
     };

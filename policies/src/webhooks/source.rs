@@ -6,13 +6,13 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
-use generic_server::{offload, registry::Registry};
+use generic_server::{offload, registry::Lister};
 use machinery::{
     Str, Value,
     codec::json,
     meta::{Meta, status::Status},
 };
-use outbound::Services;
+use outbound::Resolver;
 use storage::cache::Snapshot;
 use tokio::sync::Mutex;
 
@@ -43,7 +43,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    fn of(webhook: &Value, configuration: &str, key: String, services: &Arc<Services>) -> Self {
+    fn of(webhook: &Value, configuration: &str, key: String, services: &Arc<Resolver>) -> Self {
         let text = |name: &str| webhook.str_at(&[name]);
         let versions = webhook.get("admissionReviewVersions").and_then(Value::as_array).unwrap_or_default();
         let seconds = webhook.get("timeoutSeconds").and_then(Value::as_i64).and_then(|s| u64::try_from(s).ok());
@@ -62,7 +62,7 @@ impl Hook {
         }
     }
 
-    fn all_of(configuration: &Value, services: &Arc<Services>) -> Vec<Arc<Hook>> {
+    fn all_of(configuration: &Value, services: &Arc<Resolver>) -> Vec<Arc<Hook>> {
         let name = Meta::of(configuration).name();
         let webhooks = configuration.get("webhooks").and_then(Value::as_array).unwrap_or_default();
         let mut places: HashMap<&str, usize> = HashMap::new();
@@ -81,8 +81,8 @@ impl Hook {
 
 /// The webhooks of one kind of configurations.
 pub(super) struct Source {
-    configurations: Arc<Registry>,
-    services: Arc<Services>,
+    configurations: Arc<Lister>,
+    services: Arc<Resolver>,
     state: ArcSwapOption<State>,
     /// Held while configurations are read, so that each is read once.
     reading: Mutex<()>,
@@ -103,7 +103,7 @@ struct Read {
 }
 
 impl Source {
-    pub(super) fn new(configurations: Arc<Registry>, services: Arc<Services>) -> Self {
+    pub(super) fn new(configurations: Arc<Lister>, services: Arc<Resolver>) -> Self {
         Source { configurations, services, state: ArcSwapOption::empty(), reading: Mutex::new(()) }
     }
 

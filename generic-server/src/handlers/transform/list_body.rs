@@ -24,7 +24,7 @@ use crate::{
     negotiate::{Form, Media},
     offload,
     recorded::{Shown, managed_fields},
-    registry::{Registry, VersionForm},
+    registry::{Lister, VersionForm},
     response::{self, Response, encode},
 };
 
@@ -49,14 +49,14 @@ impl View {
     /// A list of cached objects.
     pub async fn list(
         self,
-        registry: &Arc<Registry>,
+        lister: &Arc<Lister>,
         mut objects: Vec<Arc<Object>>,
         meta: &ListMeta,
     ) -> Result<Response, Status> {
         self.check_list()?;
         if self.is_raw() && self.is_stored() {
-            let recorded = self.pieces_to_record(registry, &objects, meta);
-            let mut response = self.raw_list(registry, objects, meta);
+            let recorded = self.pieces_to_record(lister, &objects, meta);
+            let mut response = self.raw_list(lister, objects, meta);
             if let Some(shown) = recorded {
                 response.extensions_mut().insert(shown);
             }
@@ -69,10 +69,10 @@ impl View {
         if objects.is_empty() {
             return Ok(self.respond(StatusCode::OK, Body::full(layout.empty(&self))));
         }
-        let recorded = self.pieces_to_record(registry, &objects, meta);
+        let recorded = self.pieces_to_record(lister, &objects, meta);
         let keep = objects.iter().map(|object| object.bytes().len()).sum::<usize>() <= KEPT;
-        let source = Source::of(&self, registry, objects).await?;
-        let writer = Writer { now: time::Timestamp::now().seconds(), registry: registry.clone(), view: self, keep };
+        let source = Source::of(&self, lister, objects).await?;
+        let writer = Writer { now: time::Timestamp::now().seconds(), lister: lister.clone(), view: self, keep };
         let mut pieces = match writer.view.media() {
             Media::Protobuf => Pieces::of_messages(writer, source, &layout).await?,
             _ => {
@@ -98,7 +98,7 @@ impl View {
     }
 
     /// What is recorded of a list, if that is wanted: the shared bytes of its objects, or what is sent.
-    fn pieces_to_record(&self, registry: &Registry, objects: &[Arc<Object>], meta: &ListMeta) -> Option<Shown> {
+    fn pieces_to_record(&self, lister: &Lister, objects: &[Arc<Object>], meta: &ListMeta) -> Option<Shown> {
         if !self.audit.wants_response() {
             return None;
         }
@@ -108,7 +108,7 @@ impl View {
         let (mut head, mut tail) = Layout::of(self, meta).json(false);
         head.push(b'[');
         tail.insert(0, b']');
-        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let skip = if self.entry.row.built_in { lister.head_len() } else { 0 };
         let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
         let lean = self.audit.omits_managed_fields();
         let mut pieces = vec![Bytes::from(head)];
@@ -128,10 +128,10 @@ impl View {
     }
 
     /// A list from shared bytes: head, item, comma, item, …, tail. Nothing is decoded or copied.
-    fn raw_list(&self, registry: &Registry, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Response {
+    fn raw_list(&self, lister: &Lister, objects: Vec<Arc<Object>>, meta: &ListMeta) -> Response {
         let (head, tail) = Layout::of(self, meta).texts(self);
         // Built-in items carry no kind and apiVersion: what follows their common head is sent behind a brace.
-        let skip = if self.entry.row.built_in { registry.head_len() } else { 0 };
+        let skip = if self.entry.row.built_in { lister.head_len() } else { 0 };
         let (first, more): (&'static [u8], &'static [u8]) = if skip > 0 { (b"{", b",{") } else { (b"", b",") };
         let separators =
             objects.len().saturating_sub(1) * more.len() + if objects.is_empty() { 0 } else { first.len() };
@@ -307,11 +307,11 @@ enum Source {
 }
 
 impl Source {
-    async fn of(view: &View, registry: &Arc<Registry>, objects: Vec<Arc<Object>>) -> Result<Self, Status> {
+    async fn of(view: &View, lister: &Arc<Lister>, objects: Vec<Arc<Object>>) -> Result<Self, Status> {
         let Some(version) = view.version.as_ref().filter(|version| version.is_remote()) else {
             return Ok(Source::Cached(objects.into_iter()));
         };
-        let mut batches = registry.stream_in_version(version.clone(), objects);
+        let mut batches = lister.stream_in_version(version.clone(), objects);
         let (mut ahead, mut size) = (Vec::new(), 0);
         while size < CONVERTED_AHEAD {
             let Some(batch) = batches.try_next().await? else { break };
@@ -341,7 +341,7 @@ impl Source {
 /// Writes items in the form that was agreed on.
 struct Writer {
     view: View,
-    registry: Arc<Registry>,
+    lister: Arc<Lister>,
     /// Whether other forms of the objects are kept beside them.
     keep: bool,
     /// What ages in tables are counted from, in seconds.
@@ -370,7 +370,7 @@ impl Writer {
                 json::encode_part_into(out, part_of(accepted.form), &self.value(&json)?, Some(2));
             }
             Form::Whole | Form::Aggregated if built_in => {
-                let skip = self.view.version.as_ref().map_or(self.registry.head_len(), VersionForm::head_len);
+                let skip = self.view.version.as_ref().map_or(self.lister.head_len(), VersionForm::head_len);
                 out.push(b'{');
                 out.extend_from_slice(json.get(skip..).unwrap_or_default());
             }
@@ -396,7 +396,7 @@ impl Writer {
         match item {
             Item::Json(json) | Item::Message(json) => Ok(json.clone()),
             Item::Cached(object) => match &self.view.version {
-                Some(version) => self.registry.by_rule_in_version(version, object, self.keep),
+                Some(version) => self.lister.by_rule_in_version(version, object, self.keep),
                 None => Ok(object.bytes().clone()),
             },
         }
@@ -427,7 +427,7 @@ impl Writer {
             Item::Cached(object) => object,
         };
         let Some(form) = self.view.item_form() else { return self.make_message(&self.json(item)?).map(Bytes::from) };
-        let cache = self.registry.cache();
+        let cache = self.lister.cache();
         let kept = match cache.kept_form(object, form) {
             Some(kept) => kept,
             None if self.keep => cache.form(object, form, |_| self.view.encode_one(&self.json(item)?, true))?,
@@ -570,7 +570,7 @@ impl Pieces {
             match pieces.next().await {
                 Ok(piece) => Ok(piece.map(|piece| (piece, pieces))),
                 Err(status) => {
-                    let resource = pieces.writer.registry.group_resource();
+                    let resource = pieces.writer.lister.group_resource();
                     tracing::warn!(%resource, error = status.message, "a list was cut short");
                     Err(BodyError::from(status.message))
                 }

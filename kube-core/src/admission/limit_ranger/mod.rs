@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Str, Value,
@@ -59,7 +59,7 @@ enum Bounded {
 }
 
 impl LimitRanger {
-    pub(super) fn new(ranges: Arc<Registry>) -> Self {
+    pub(super) fn new(ranges: Arc<Lister>) -> Self {
         LimitRanger { ranges: Parsed::new(ranges, Item::all_of) }
     }
 

@@ -12,7 +12,7 @@ use auth::Authorizer;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::{
     admission::{Admission, Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -31,9 +31,9 @@ const LEASES: &str = "kube-node-lease";
 
 /// The plugin.
 pub(super) struct NodeRestriction {
-    pods: Arc<Registry>,
-    nodes: Arc<Registry>,
-    accounts: Arc<Registry>,
+    pods: Arc<Lister>,
+    nodes: Arc<Lister>,
+    accounts: Arc<Lister>,
     /// Who judges the audiences of tokens; nobody if they do not matter (ServiceAccountNodeAudienceRestriction).
     audiences: Option<Audiences>,
     features: Features,
@@ -41,20 +41,20 @@ pub(super) struct NodeRestriction {
 
 impl NodeRestriction {
     pub(super) fn new(
-        registry: impl Fn(&str, &str) -> Arc<Registry>,
+        lister: impl Fn(&str, &str) -> Arc<Lister>,
         authorizer: &Arc<dyn Authorizer>,
         features: &Features,
     ) -> Self {
         let audiences = || Audiences {
             authorizer: authorizer.clone(),
-            claims: registry("", "persistentvolumeclaims"),
-            volumes: registry("", "persistentvolumes"),
-            drivers: registry("storage.k8s.io", "csidrivers"),
+            claims: lister("", "persistentvolumeclaims"),
+            volumes: lister("", "persistentvolumes"),
+            drivers: lister("storage.k8s.io", "csidrivers"),
         };
         NodeRestriction {
-            pods: registry("", "pods"),
-            nodes: registry("", "nodes"),
-            accounts: registry("", "serviceaccounts"),
+            pods: lister("", "pods"),
+            nodes: lister("", "nodes"),
+            accounts: lister("", "serviceaccounts"),
             audiences: features.is_on("ServiceAccountNodeAudienceRestriction").then(audiences),
             features: features.clone(),
         }

@@ -2,7 +2,7 @@
 
 use generic_server::{
     admission::{Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Value,
@@ -14,9 +14,9 @@ use crate::admission::{found, is_mirror};
 
 /// What the names in a request are looked up in.
 pub(super) struct PodCertificates<'a> {
-    pub(super) pods: &'a Registry,
-    pub(super) nodes: &'a Registry,
-    pub(super) accounts: &'a Registry,
+    pub(super) pods: &'a Lister,
+    pub(super) nodes: &'a Lister,
+    pub(super) accounts: &'a Lister,
     /// Whether there are such requests (the gate PodCertificateRequest).
     pub(super) enabled: bool,
 }
@@ -73,7 +73,7 @@ impl PodCertificates<'_> {
         })
     }
 
-    async fn find(&self, registry: &Registry, namespace: &str, name: &str, what: &str) -> Result<Value, Status> {
+    async fn find(&self, registry: &Lister, namespace: &str, name: &str, what: &str) -> Result<Value, Status> {
         let found = found(registry, namespace, name).await;
         found.map_err(|why| {
             Status::new(500, "", format!("while retrieving {what} named in the PodCertificateRequest: {}", why.message))

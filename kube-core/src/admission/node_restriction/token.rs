@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth::Authorizer;
 use generic_server::{
     admission::{Attributes, Operation},
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{
@@ -33,9 +33,9 @@ const MIGRATED: [(&str, &str); 7] = [
 /// Who judges the audiences of tokens.
 pub(super) struct Audiences {
     pub(super) authorizer: Arc<dyn Authorizer>,
-    pub(super) claims: Arc<Registry>,
-    pub(super) volumes: Arc<Registry>,
-    pub(super) drivers: Arc<Registry>,
+    pub(super) claims: Arc<Lister>,
+    pub(super) volumes: Arc<Lister>,
+    pub(super) drivers: Arc<Lister>,
 }
 
 /// Whether the node may have the token.
@@ -43,7 +43,7 @@ pub(super) async fn check(
     a: &Attributes<'_>,
     request: &Value,
     node: &str,
-    pods: &Registry,
+    pods: &Lister,
     audiences: Option<&Audiences>,
 ) -> Result<(), Status> {
     if a.operation != Operation::Create {

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use generic_server::{
     admission::{Admission, Attributes, Operation},
     audit,
-    registry::Registry,
+    registry::Lister,
 };
 use machinery::{
     Str, Value,
@@ -56,12 +56,12 @@ const TEMPLATES: [(&str, &str, &[&str]); 8] = [
 /// The plugin.
 pub(super) struct PodSecurity {
     namespaces: Parsed<Labels>,
-    pods: Arc<Registry>,
+    pods: Arc<Lister>,
     settings: PodSecuritySettings,
 }
 
 impl PodSecurity {
-    pub(super) fn new(namespaces: Arc<Registry>, pods: Arc<Registry>, settings: PodSecuritySettings) -> Self {
+    pub(super) fn new(namespaces: Arc<Lister>, pods: Arc<Lister>, settings: PodSecuritySettings) -> Self {
         PodSecurity { namespaces: Parsed::new(namespaces, Labels::of), pods, settings }
     }
 }

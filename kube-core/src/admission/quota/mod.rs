@@ -112,9 +112,10 @@ pub(super) struct ResourceQuota {
 
 impl ResourceQuota {
     pub(super) fn new(quotas: Arc<Registry>, limited: &[LimitedResource]) -> Self {
-        let quotas = Arc::new(Parsed::new(quotas, Quota::read));
+        let writer = quotas;
+        let quotas = Arc::new(Parsed::new(writer.lister().clone(), Quota::read));
         let limited: Arc<[_]> = limited.iter().map(charge::Limited::new).collect();
-        ResourceQuota { queue: Queue::new(quotas.clone(), limited.clone()), quotas, limited }
+        ResourceQuota { queue: Queue::new(quotas.clone(), writer, limited.clone()), quotas, limited }
     }
 }
 

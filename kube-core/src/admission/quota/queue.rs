@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use generic_server::registry::Registry;
 use machinery::{
     Str, Value,
     meta::{MetaMut, Quantity, status::Status},
@@ -44,12 +45,14 @@ pub(super) struct Queue {
 /// Decides about the writes of a namespace.
 struct Decider {
     quotas: Arc<Parsed<Quota>>,
+    /// Writes what is used.
+    writer: Arc<Registry>,
     limited: Arc<[Limited]>,
 }
 
 impl Queue {
-    pub(super) fn new(quotas: Arc<Parsed<Quota>>, limited: Arc<[Limited]>) -> Self {
-        Queue { waiting: Arc::default(), decider: Arc::new(Decider { quotas, limited }) }
+    pub(super) fn new(quotas: Arc<Parsed<Quota>>, writer: Arc<Registry>, limited: Arc<[Limited]>) -> Self {
+        Queue { waiting: Arc::default(), decider: Arc::new(Decider { quotas, writer, limited }) }
     }
 
     /// Waits for the decision. What was charged stays charged if the request is given up in between.
@@ -194,6 +197,6 @@ impl Decider {
             }
             Ok(new)
         };
-        self.quotas.registry().edit(namespace, &quota.name, "status", edit).await.map(|_| ())
+        self.writer.edit(namespace, &quota.name, "status", edit).await.map(|_| ())
     }
 }

@@ -7,12 +7,12 @@ mod escalation;
 mod policy;
 mod rule;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use auth::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules, aggregate};
-use generic_server::registry::Registry;
+use generic_server::registry::{Lister, Listers};
 
 pub(crate) use escalation::{NoEscalation, same_but_for_owners};
 pub(crate) use policy::RoleRef;
@@ -20,9 +20,9 @@ use policy::{Policy, States};
 pub(crate) use rule::Rule;
 
 /// The authoriser of `--authorization-mode=RBAC`.
-#[derive(Default)]
 pub struct Rbac {
-    sources: OnceLock<[Arc<Registry>; 4]>,
+    /// Of cluster roles, cluster role bindings, roles and role bindings.
+    sources: [Arc<Lister>; 4],
     policy: ArcSwapOption<Policy>,
     /// Held while an index is made or mended, so that it is done once.
     making: Mutex<()>,
@@ -35,22 +35,22 @@ pub(crate) struct Held {
 }
 
 impl Rbac {
-    /// Names the registries of cluster roles, cluster role bindings, roles and role bindings, once they are there.
-    pub fn attach(&self, sources: [Arc<Registry>; 4]) {
-        let _ = self.sources.set(sources); // a second server in one process would bring its own authoriser
+    /// Reads the roles and bindings of a server.
+    pub fn new(listers: &Listers) -> Self {
+        Rbac { sources: super::sources(listers), policy: ArcSwapOption::empty(), making: Mutex::default() }
     }
 
-    /// The index of the latest state; none before the registries are there.
-    fn policy(&self) -> Option<Arc<Policy>> {
-        let sources = self.sources.get()?;
+    /// The index of the latest state.
+    fn policy(&self) -> Arc<Policy> {
+        let sources = &self.sources;
         let states: States = sources.each_ref().map(|registry| registry.cache().latest());
         if let Some(policy) = self.policy.load_full().filter(|policy| policy.shows(&states)) {
-            return Some(policy);
+            return policy;
         }
         let _making = self.making.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let states: States = sources.each_ref().map(|registry| registry.cache().latest());
         if let Some(policy) = self.policy.load_full().filter(|policy| policy.shows(&states)) {
-            return Some(policy);
+            return policy;
         }
         let policy = match self.policy.load_full() {
             Some(policy) => policy.mended(sources, states),
@@ -58,13 +58,13 @@ impl Rbac {
         };
         let policy = Arc::new(policy);
         self.policy.store(Some(policy.clone()));
-        Some(policy)
+        policy
     }
 
     /// All rules that apply to a user in a namespace.
     pub(crate) fn held(&self, user: &User, namespace: &str) -> Held {
         let mut held = Held { rules: Vec::new(), errors: Vec::new() };
-        let Some(policy) = self.policy() else { return held };
+        let policy = self.policy();
         for grant in policy.grants(user, namespace) {
             match policy.rules(grant) {
                 Ok(rules) => held.rules.extend_from_slice(rules),
@@ -76,11 +76,11 @@ impl Rbac {
 
     /// The rules of a role, if there is one.
     pub(crate) fn role(&self, role: &RoleRef) -> Option<Vec<Rule>> {
-        self.policy()?.role(role).map(<[Rule]>::to_vec)
+        self.policy().role(role).map(<[Rule]>::to_vec)
     }
 
     fn decide(&self, attributes: &Attributes<'_>) -> Decision {
-        let Some(policy) = self.policy() else { return Decision::no_opinion("") };
+        let policy = self.policy();
         match policy.decide(attributes.user, attributes.info) {
             Ok(grant) => Decision::allow(grant.reason.clone()),
             Err(missing) => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use auth::User;
-use generic_server::registry::Registry;
+use generic_server::registry::Lister;
 use imbl::{HashMap, Vector};
 use machinery::{Str, Value, request::RequestInfo};
 use storage::cache::{Entry, Snapshot};
@@ -163,7 +163,7 @@ impl Policy {
     }
 
     /// Indexes states. What cannot be decoded grants nothing.
-    pub(crate) fn new(registries: &[Arc<Registry>; 4], states: States) -> Self {
+    pub(crate) fn new(registries: &[Arc<Lister>; 4], states: States) -> Self {
         let mut policy = Policy {
             states: states.clone(),
             roles: Roles::default(),
@@ -179,7 +179,7 @@ impl Policy {
     }
 
     /// The index of other states.
-    pub(crate) fn mended(&self, registries: &[Arc<Registry>; 4], states: States) -> Self {
+    pub(crate) fn mended(&self, registries: &[Arc<Lister>; 4], states: States) -> Self {
         let mut policy = self.clone();
         for (at, registry) in registries.iter().enumerate() {
             self.states[at].changes(&states[at], |old, new| policy.change(registry, old, new));
@@ -191,7 +191,7 @@ impl Policy {
     }
 
     /// Takes in that an object is another one now.
-    fn change(&mut self, registry: &Registry, old: Option<&Entry>, new: Option<&Entry>) {
+    fn change(&mut self, registry: &Lister, old: Option<&Entry>, new: Option<&Entry>) {
         let read = |entry: Option<&Entry>| {
             let object = entry?.object()?;
             let namespace = registry.row.namespaced.then(|| Str::from(object.namespace().unwrap_or_default()));

@@ -7,7 +7,7 @@ mod ports;
 
 use std::time::Duration;
 
-use generic_server::registry::Registry;
+use generic_server::registry::Lister;
 use machinery::Value;
 
 pub(super) use addresses::task as addresses;
@@ -17,7 +17,7 @@ pub(super) use ports::task as ports;
 const PERIOD: Duration = Duration::from_secs(3 * 60);
 
 /// Every object of a registry that can be read.
-fn all(registry: &Registry) -> impl Iterator<Item = Value> + use<> {
+fn all(registry: &Lister) -> impl Iterator<Item = Value> + use<> {
     let snapshot = registry.cache().latest();
     let found = snapshot.range(registry.prefix(), None).filter_map(|e| e.object().cloned());
     found.filter_map(|o| registry.decode(o.bytes()).ok()).collect::<Vec<_>>().into_iter()
