@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{
     Str, Value,
     meta::status::{Cause, Status},
@@ -108,6 +108,10 @@ impl Refusals {
 
 #[async_trait]
 impl Admission for Mutating {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(hooks) = self.source.hooks().await? else { return Ok(()) };
         let Some(mut found) = self.engine.begin(a, object).await? else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use cel::Value as CelValue;
 use generic_server::{
-    admission::{Admission, Attributes},
+    admission::{Admission, Attributes, Steps},
     audit,
 };
 use machinery::{
@@ -301,6 +301,10 @@ impl Refusal {
 
 #[async_trait]
 impl Admission for Validating {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(hooks) = self.source.hooks().await? else { return Ok(()) };
         let Some(mut found) = self.engine.begin(a, object).await? else { return Ok(()) };

@@ -136,9 +136,25 @@ impl Attributes<'_> {
     }
 }
 
+/// Which steps of admission a plugin takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Of none: it is there for its name.
+    Neither,
+    /// It changes objects, or refuses them before they are final.
+    Mutate,
+    /// It judges final objects.
+    Validate,
+    /// Of both.
+    Both,
+}
+
 /// One admission plugin, or a chain of them.
 #[async_trait]
 pub trait Admission: Send + Sync {
+    /// The steps that it takes part in: it is not asked, and not measured, in others.
+    fn steps(&self) -> Steps;
+
     /// May change the object, or refuse. For a delete `object` is null. Warnings go to the client.
     async fn mutate(
         &self,
@@ -158,16 +174,27 @@ pub trait Admission: Send + Sync {
 /// Plugins in order: all mutate, once more if one asks for that, then all validate. The default has none.
 #[derive(Default)]
 pub struct Chain {
-    plugins: Vec<(Arc<dyn Admission>, Option<Times>)>,
+    mutating: Vec<Measured>,
+    validating: Vec<Measured>,
     together: Option<Times>,
+}
+
+/// A plugin, and the times that it takes in one step.
+struct Measured {
+    plugin: Arc<dyn Admission>,
+    times: Option<Times>,
 }
 
 impl Chain {
     /// Of plugins with their names, whose times are measured if there are metrics.
     pub fn new(plugins: Vec<(&'static str, Arc<dyn Admission>)>, metrics: Option<&AdmissionMetrics>) -> Self {
         let times = |plugin| metrics.map(|metrics| metrics.times_of(plugin));
-        let plugins = plugins.into_iter().map(|(name, plugin)| (plugin, times(Some(name)))).collect();
-        Chain { plugins, together: times(None) }
+        let of = |step: Steps| {
+            let takes_part = |plugin: &dyn Admission| plugin.steps() == step || plugin.steps() == Steps::Both;
+            let plugins = plugins.iter().filter(|(_, plugin)| takes_part(&**plugin));
+            plugins.map(|(name, plugin)| Measured { plugin: plugin.clone(), times: times(Some(*name)) }).collect()
+        };
+        Chain { mutating: of(Steps::Mutate), validating: of(Steps::Validate), together: times(None) }
     }
 
     async fn mutate_once(
@@ -176,10 +203,51 @@ impl Chain {
         object: &mut Value,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        for (plugin, times) in &self.plugins {
-            timed(times.as_ref(), Step::Mutate, a.operation, plugin.mutate(a, object, warnings)).await?;
+        let mut clock = Clock::start();
+        for Measured { plugin, times } in &self.mutating {
+            let answer = plugin.mutate(a, object, warnings).await;
+            clock.lap(times.as_ref(), Step::Mutate, a.operation, answer)?;
         }
         Ok(())
+    }
+
+    async fn validate_once(
+        &self,
+        a: &Attributes<'_>,
+        object: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let mut clock = Clock::start();
+        for Measured { plugin, times } in &self.validating {
+            let answer = plugin.validate(a, object, warnings).await;
+            clock.lap(times.as_ref(), Step::Validate, a.operation, answer)?;
+        }
+        Ok(())
+    }
+}
+
+/// Measures one thing after the other: the end of one is the beginning of the next.
+struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// Notes how long it took to come to an answer.
+    fn lap(
+        &mut self,
+        times: Option<&Times>,
+        step: Step,
+        operation: Operation,
+        answer: Result<(), Status>,
+    ) -> Result<(), Status> {
+        if let Some(times) = times {
+            let now = Instant::now();
+            times.note(step, operation, answer.is_err(), now - self.0);
+            self.0 = now;
+        }
+        answer
     }
 }
 
@@ -189,6 +257,10 @@ pub struct OwnChain(pub Weak<Chain>);
 
 #[async_trait]
 impl Admission for OwnChain {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(chain) = self.0.upgrade() else { return Err(gone()) };
         chain.mutate(a, object, warnings).await
@@ -204,40 +276,24 @@ fn gone() -> Status {
     Status::service_unavailable("the server is going")
 }
 
-/// A plugin's answer, and a note of the time it took.
-async fn timed(
-    times: Option<&Times>,
-    step: Step,
-    operation: Operation,
-    run: impl Future<Output = Result<(), Status>>,
-) -> Result<(), Status> {
-    let Some(times) = times else { return run.await };
-    let since = Instant::now();
-    let answer = run.await;
-    times.note(step, operation, answer.is_err(), since.elapsed());
-    answer
-}
-
 #[async_trait]
 impl Admission for Chain {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        timed(self.together.as_ref(), Step::Mutate, a.operation, async {
-            self.mutate_once(a, object, warnings).await?;
-            match a.rounds.begin_second() {
-                true => self.mutate_once(a, object, warnings).await,
-                false => Ok(()),
-            }
-        })
-        .await
+        let mut clock = Clock::start();
+        let mut answer = self.mutate_once(a, object, warnings).await;
+        if answer.is_ok() && a.rounds.begin_second() {
+            answer = self.mutate_once(a, object, warnings).await;
+        }
+        clock.lap(self.together.as_ref(), Step::Mutate, a.operation, answer)
     }
 
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        timed(self.together.as_ref(), Step::Validate, a.operation, async {
-            for (plugin, times) in &self.plugins {
-                timed(times.as_ref(), Step::Validate, a.operation, plugin.validate(a, object, warnings)).await?;
-            }
-            Ok(())
-        })
-        .await
+        let mut clock = Clock::start();
+        let answer = self.validate_once(a, object, warnings).await;
+        clock.lap(self.together.as_ref(), Step::Validate, a.operation, answer)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{
     Value,
     meta::{field_error::FieldError, status::Status},
@@ -18,6 +18,10 @@ pub(super) struct AlwaysPullImages;
 
 #[async_trait]
 impl Admission for AlwaysPullImages {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if concerns(a, pod) {
             pull_always(pod);

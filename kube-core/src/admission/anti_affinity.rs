@@ -1,7 +1,7 @@
 //! LimitPodHardAntiAffinityTopology: a pod keeps others off its node, and off no more than that.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{
     Value,
     meta::{Meta, status::Status},
@@ -16,6 +16,10 @@ pub(super) struct LimitAntiAffinity;
 
 #[async_trait]
 impl Admission for LimitAntiAffinity {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, pod: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let path = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
         let terms = pod.at(&path).and_then(Value::as_array).filter(|_| writes_pod(a)).unwrap_or_default();

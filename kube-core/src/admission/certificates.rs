@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use auth::{Authorizer, User};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{Value, meta::status::Status};
 
 use crate::{
@@ -33,6 +33,10 @@ pub(super) struct Approval(pub(super) Arc<dyn Authorizer>);
 
 #[async_trait]
 impl Admission for Approval {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(old) = a.old.filter(|_| writes(a, Operation::Update, "approval")) else { return Ok(()) };
         let signer = signer(old);
@@ -48,6 +52,10 @@ pub(super) struct Signing(pub(super) Arc<dyn Authorizer>);
 
 #[async_trait]
 impl Admission for Signing {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(old) = a.old.filter(|_| writes(a, Operation::Update, "status")) else { return Ok(()) };
         let same = |member: &str| object.at(&["status", member]) == old.at(&["status", member]);
@@ -66,6 +74,10 @@ const API_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 
 #[async_trait]
 impl Admission for SubjectRestriction {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !writes(a, Operation::Create, "") || signer(object) != API_CLIENT {
             return Ok(());
@@ -86,6 +98,10 @@ pub(super) struct Attesting(pub(super) Arc<dyn Authorizer>);
 
 #[async_trait]
 impl Admission for Attesting {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, bundle: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         let signer = signer(bundle);

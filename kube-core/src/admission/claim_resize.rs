@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -19,6 +19,10 @@ pub(super) struct ClaimResize {
 
 #[async_trait]
 impl Admission for ClaimResize {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let is_claim = a.row.group.is_empty() && a.row.plural == "persistentvolumeclaims";
         let Some(old) = a.old.filter(|_| is_claim && a.operation == Operation::Update && a.subresource.is_empty())

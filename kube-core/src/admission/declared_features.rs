@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -17,6 +17,10 @@ pub(super) struct DeclaredFeatures(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for DeclaredFeatures {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, pod: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let changes = a.operation == Operation::Update && a.is_of("", "pods") && matches!(a.subresource, "" | "resize");
         let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{Str, Value, meta::status::Status};
@@ -47,6 +47,10 @@ pub(super) const INGRESS: ClassOf = ClassOf {
 
 #[async_trait]
 impl Admission for DefaultClass {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let kind = self.kind;
         let is_ours = a.row.group == kind.group && a.row.plural == kind.plural && a.subresource.is_empty();

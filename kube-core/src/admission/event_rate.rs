@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{
     Value,
     meta::{field_error::FieldError, status::Status},
@@ -98,6 +98,10 @@ impl EventRate {
 
 #[async_trait]
 impl Admission for EventRate {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, event: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         if !writes || a.dry_run || !a.is_of("", "events") {

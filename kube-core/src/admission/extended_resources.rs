@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, meta::status::Status, object};
 
 use super::writes_pod;
@@ -15,6 +15,10 @@ pub(super) struct ExtendedResources;
 
 #[async_trait]
 impl Admission for ExtendedResources {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if writes_pod(a) {
             tolerate(pod);

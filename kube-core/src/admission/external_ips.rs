@@ -1,7 +1,7 @@
 //! DenyServiceExternalIPs: services get no external addresses that they do not have already.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{Value, meta::status::Status};
 
 /// The plugin.
@@ -9,6 +9,10 @@ pub(super) struct DenyExternalIps;
 
 #[async_trait]
 impl Admission for DenyExternalIps {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, service: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update) && a.subresource.is_empty();
         if !writes || !a.is_of("", "services") || adds_none(service, a.old) {

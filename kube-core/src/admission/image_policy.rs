@@ -4,7 +4,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use auth::authz::ExpiringCache;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{
     Str, Value,
     codec::json,
@@ -133,6 +133,10 @@ impl ImagePolicy {
 
 #[async_trait]
 impl Admission for ImagePolicy {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, pod: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         if !writes || !a.is_of("", "pods") || !matches!(a.subresource, "" | "ephemeralcontainers") {

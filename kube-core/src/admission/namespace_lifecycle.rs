@@ -15,7 +15,7 @@ use machinery::{
 use storage::cache::{Object, ReadAt};
 
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 
@@ -79,6 +79,10 @@ fn is_terminating(namespace: &Object) -> bool {
 
 #[async_trait]
 impl Admission for NamespaceLifecycle {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let is_namespace = a.row.group.is_empty() && a.row.plural == "namespaces";
         if is_namespace {

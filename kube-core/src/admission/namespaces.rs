@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::{Lister, Registry},
 };
 use machinery::{Value, meta::status::Status, object};
@@ -22,6 +22,10 @@ fn is_within(a: &Attributes<'_>) -> bool {
 
 #[async_trait]
 impl Admission for AutoProvision {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if a.dry_run || a.operation != Operation::Create || !is_within(a) {
             return Ok(());
@@ -44,6 +48,10 @@ impl Admission for AutoProvision {
 
 #[async_trait]
 impl Admission for Exists {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, _object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if a.operation == Operation::Connect || !is_within(a) {
             return Ok(());

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes},
+    admission::{Admission, Attributes, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -45,6 +45,10 @@ pub(super) struct NodeSelectors {
 
 #[async_trait]
 impl Admission for NodeSelectors {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !creates(a, "pods") {
             return Ok(());

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
 use auth::Authorizer;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Str, Value,
@@ -21,6 +21,10 @@ pub(super) struct Owners {
 
 #[async_trait]
 impl Admission for Owners {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         // Old kubelets send a pod's status with broken metadata, which is not taken from there.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -25,6 +25,10 @@ pub(super) struct Protection;
 
 #[async_trait]
 impl Admission for Protection {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, group: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !makes_group(a) {
             return Ok(());
@@ -44,6 +48,10 @@ pub(super) struct WorkloadExists(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for WorkloadExists {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, group: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let reference = group.at(&["spec", "podGroupTemplateRef", "workload"]).filter(|workload| !workload.is_null());
         let Some(reference) = reference.filter(|_| makes_group(a)) else { return Ok(()) };
@@ -71,6 +79,10 @@ pub(super) struct Jobs(pub(super) Arc<Lister>);
 
 #[async_trait]
 impl Admission for Jobs {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, job: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let is_update = a.operation == Operation::Update && a.is_of("batch", "jobs") && a.subresource.is_empty();
         let Some(old) = a.old.filter(|_| is_update) else { return Ok(()) };

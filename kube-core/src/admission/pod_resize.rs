@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -21,6 +21,10 @@ pub(super) struct PodResize {
 
 #[async_trait]
 impl Admission for PodResize {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, pod: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let resizes = a.operation == Operation::Update
             && a.subresource == "resize"

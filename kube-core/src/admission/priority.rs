@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::{Lister, Registry},
     tasks::Task,
 };
@@ -35,6 +35,10 @@ pub(super) struct Priority {
 
 #[async_trait]
 impl Admission for Priority {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if creates(a, "pods") {
             return self.resolve(a, object).await;

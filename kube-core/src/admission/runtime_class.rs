@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes},
+    admission::{Admission, Attributes, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -21,6 +21,10 @@ pub(super) struct RuntimeClass {
 
 #[async_trait]
 impl Admission for RuntimeClass {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !creates(a, "pods") {
             return Ok(());

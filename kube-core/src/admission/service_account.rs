@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -35,6 +35,10 @@ pub(super) struct ServiceAccount {
 
 #[async_trait]
 impl Admission for ServiceAccount {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !creates(a, "pods") {
             return Ok(());

@@ -1,7 +1,7 @@
 //! StorageObjectInUseProtection: claims, volumes and classes of their attributes are not deleted from under their users.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{
     Value,
     meta::{MetaMut, status::Status},
@@ -14,6 +14,10 @@ pub(super) struct StorageProtection;
 
 #[async_trait]
 impl Admission for StorageProtection {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let finalizer = if creates(a, "persistentvolumeclaims") {
             "kubernetes.io/pvc-protection"

@@ -1,7 +1,7 @@
 //! TaintNodesByCondition: a new node is not ready.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, meta::status::Status, object};
 
 use super::creates;
@@ -11,6 +11,10 @@ pub(super) struct TaintNodes;
 
 #[async_trait]
 impl Admission for TaintNodes {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, node: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if !creates(a, "nodes") {
             return Ok(());

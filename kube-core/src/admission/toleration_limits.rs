@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -53,6 +53,10 @@ pub(super) struct TolerationLimits {
 
 #[async_trait]
 impl Admission for TolerationLimits {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         if !writes_pod(a) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! DefaultTolerationSeconds: pods stay for a while on nodes that are in trouble.
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{Value, meta::status::Status, object};
 
 use super::Settings;
@@ -23,6 +23,10 @@ impl DefaultTolerations {
 
 #[async_trait]
 impl Admission for DefaultTolerations {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, pod: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         if !writes || !a.subresource.is_empty() || !a.row.group.is_empty() || a.row.plural != "pods" {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -22,6 +22,10 @@ pub(super) struct TopologyLabels {
 
 #[async_trait]
 impl Admission for TopologyLabels {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if a.operation != Operation::Create || !a.row.group.is_empty() {
             return Ok(());

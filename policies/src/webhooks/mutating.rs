@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, codec::json, meta::status::Status, patch::json_patch};
 
 use crate::{
@@ -20,6 +20,10 @@ pub(super) struct Mutating(pub(super) Webhooks);
 
 #[async_trait]
 impl Admission for Mutating {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(hooks) = self.0.source.hooks().await? else { return Ok(()) };
         let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use generic_server::admission::{Admission, Attributes};
+use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, meta::status::Status};
 
 use crate::{
@@ -17,6 +17,10 @@ pub(super) struct Validating(pub(super) Webhooks);
 
 #[async_trait]
 impl Admission for Validating {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(hooks) = self.0.source.hooks().await? else { return Ok(()) };
         let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -81,6 +81,10 @@ impl LimitRanger {
 
 #[async_trait]
 impl Admission for LimitRanger {
+    fn steps(&self) -> Steps {
+        Steps::Both
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if let Some((Bounded::Pod, ranges)) = self.ranges(a).await? {
             ranges.iter().for_each(|range| fill(range, object));

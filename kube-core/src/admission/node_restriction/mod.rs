@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use auth::Authorizer;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Lister,
 };
 use machinery::{
@@ -63,6 +63,10 @@ impl NodeRestriction {
 
 #[async_trait]
 impl Admission for NodeRestriction {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         let Some(node) = node_of(a.user).filter(|_| a.operation != Operation::Connect) else { return Ok(()) };
         if node.is_empty() {

@@ -14,7 +14,7 @@ use std::{
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     audit,
     registry::Lister,
 };
@@ -68,6 +68,10 @@ impl PodSecurity {
 
 #[async_trait]
 impl Admission for PodSecurity {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
         if !matches!(a.operation, Operation::Create | Operation::Update) {
             return Ok(());

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use generic_server::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Attributes, Operation, Steps},
     registry::Registry,
 };
 use machinery::{
@@ -121,6 +121,10 @@ impl ResourceQuota {
 
 #[async_trait]
 impl Admission for ResourceQuota {
+    fn steps(&self) -> Steps {
+        Steps::Validate
+    }
+
     async fn validate(&self, a: &Attributes<'_>, object: &Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
         if a.namespace.is_empty() || !matches!(a.operation, Operation::Create | Operation::Update) {
             return Ok(());

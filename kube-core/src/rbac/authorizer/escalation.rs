@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use auth::{Authorizer, User};
-use generic_server::admission::{Admission, Attributes, Operation};
+use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::request::{RequestInfo, resource_info};
 use machinery::{
     Value,
@@ -30,6 +30,10 @@ pub(crate) struct NoEscalation {
 
 #[async_trait]
 impl Admission for NoEscalation {
+    fn steps(&self) -> Steps {
+        Steps::Mutate
+    }
+
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _: &mut Vec<String>) -> Result<(), Status> {
         let writes = matches!(a.operation, Operation::Create | Operation::Update);
         if a.row.group != GROUP || !writes || a.user.in_group(User::MASTERS) {
