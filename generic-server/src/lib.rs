@@ -1,4 +1,16 @@
 //! What the three servers share: serving, pipeline, handlers, registry, admission, authentication, discovery, OpenAPI, tasks.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//!
+//! use generic_server::resource::Enablement;
+//!
+//! let flags = BTreeMap::from([("batch/v1/cronjobs".to_owned(), "false".to_owned())]);
+//! assert!(Enablement::parse(&flags).is_ok());
+//! let flags = BTreeMap::from([("batch/v1/CronJobs".to_owned(), "false".to_owned())]);
+//! let why = Enablement::parse(&flags).unwrap_err();
+//! assert!(why.contains("is always lowercase plural"), "{why}");
+//! ```
 
 pub mod admission;
 mod body;

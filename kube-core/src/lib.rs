@@ -1,4 +1,11 @@
 //! The built-in API groups: one folder a group, one row a resource.
+//!
+//! `cargo run -p kube-core --example registry` shows a row at work: a registry of config maps over a store in memory.
+//!
+//! ```
+//! let pods = kube_core::resources().into_iter().find(|row| row.group.is_empty() && row.plural == "pods").unwrap();
+//! assert!(pods.namespaced && pods.subresource("status").is_some());
+//! ```
 
 pub mod admission;
 pub mod capabilities;

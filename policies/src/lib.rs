@@ -8,6 +8,16 @@
 //! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
 //! evaluated (`activation`). What an expression asks the authoriser goes through `questions`. The plugins that call
 //! webhooks (`webhooks`) match writes with the same engine.
+//!
+//! ```
+//! use policies::{Compiler, Wanted};
+//!
+//! let mut compiler = Compiler::new(false, true);
+//! compiler.variable("replicas", "object.spec.replicas").unwrap();
+//! compiler.compile("variables.replicas <= 5", Wanted::Condition).unwrap();
+//! let wrong = compiler.compile("variables.replicas", Wanted::Message).unwrap_err();
+//! assert_eq!(wrong.to_string(), "must evaluate to string but got dyn");
+//! ```
 
 mod activation;
 mod compile;

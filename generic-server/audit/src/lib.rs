@@ -3,6 +3,16 @@
 //!
 //! An event is encoded once, when its stage is reached; backends share the text. Whatever waits for a backend is bounded,
 //! by events and by bytes, and what is not delivered is counted.
+//!
+//! ```
+//! use audit::Policy;
+//!
+//! let read = Policy::read(br#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata", "verb": []}]}"#).unwrap();
+//! assert_eq!(read.warning.as_deref(), Some("strict decoding error: unknown field \"rules[0].verb\""));
+//!
+//! let wrong = Policy::read(br#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": []}"#).unwrap_err();
+//! assert_eq!(wrong, "loaded illegal policy with 0 rules");
+//! ```
 
 mod ack;
 mod auditor;

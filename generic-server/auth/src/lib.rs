@@ -2,6 +2,18 @@
 //!
 //! `certificate` knows users by their certificates and by what a front proxy says of them, `token` by bearer tokens, of which `tokens` is the
 //! kind that a file lists and `jwt` those that are signed; `authorizer` is the interface of authorizers and `authz` those that ask nobody's objects; `reload` follows files.
+//!
+//! ```
+//! use auth::{StaticTokens, TokenAuthenticator};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let tokens = StaticTokens::parse("tokens.csv", "secret,alice,1001,\"dev,qa\"", Default::default()).unwrap();
+//! let alice = tokens.authenticate("secret", None).await.unwrap().expect("the file has the token");
+//! assert_eq!(alice.user.name, "alice");
+//! assert!(alice.user.in_group("qa") && alice.user.in_group("system:authenticated"));
+//! assert!(tokens.authenticate("other", None).await.unwrap().is_none());
+//! # });
+//! ```
 
 pub mod authn;
 mod authorizer;

@@ -2,6 +2,22 @@
 //!
 //! `client` makes HTTPS clients, `resolve` finds services, `webhook` sends a document and gets the answer, with a deadline and a limit, and
 //! with upstream's words for what goes wrong (`failure`); `get` fetches one, `kubeconfig_webhook` is a webhook that a `kubeconfig` file names, and `backoff` says when a call is made again. `redirect` follows answers to another place, `answer` reads what kind of document came.
+//!
+//! ```
+//! use std::{cell::Cell, time::Duration};
+//!
+//! use outbound::Backoff;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! let backoff = Backoff { initial: Duration::from_millis(1), factor: 2.0, jitter: 0.0, attempts: 3 };
+//! let asked = Cell::new(0);
+//! let answer = backoff.retry(
+//!     || async { asked.set(asked.get() + 1); if asked.get() < 3 { Err("busy") } else { Ok("done") } },
+//!     |why| *why == "busy",
+//! );
+//! assert_eq!(answer.await, Ok("done"));
+//! # });
+//! ```
 
 mod answer;
 mod backoff;

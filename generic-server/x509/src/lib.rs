@@ -3,6 +3,21 @@
 //!
 //! [`Certificate`] is a parsed certificate, [`Roots`] are those that are believed, and [`Roots::verify`] finds a chain from one
 //! to the other. `handshake` gives rustls what it needs of this, on both sides.
+//!
+//! ```
+//! use x509::{Certificate, Purpose, Roots};
+//!
+//! let key = rcgen::KeyPair::generate().unwrap();
+//! let parameters = rcgen::CertificateParams::new(vec!["api.example".to_owned()]).unwrap();
+//! let made = parameters.self_signed(&key).unwrap();
+//!
+//! let roots = Roots::from_pem(made.pem().as_bytes()).unwrap();
+//! let certificate = Certificate::parse(made.der()).unwrap();
+//! let now = certificate.not_after() - 60;
+//! assert!(roots.verify(&certificate, &[], Purpose::Server("api.example"), now).is_ok());
+//! let other = roots.verify(&certificate, &[], Purpose::Server("www.example"), now).unwrap_err();
+//! assert_eq!(other.to_string(), "x509: certificate is valid for api.example, not www.example");
+//! ```
 
 mod certificate;
 mod chain;
