@@ -40,6 +40,8 @@ pub mod serve;
 pub mod server;
 pub mod table;
 pub mod tasks;
+#[cfg(test)]
+mod testing;
 mod usage;
 
 pub use audit;

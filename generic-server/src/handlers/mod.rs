@@ -16,6 +16,8 @@ mod permission;
 pub mod scale;
 mod scale_fields;
 mod scale_view;
+#[cfg(test)]
+mod tests;
 pub mod transform;
 mod update;
 mod watch;

@@ -14,6 +14,8 @@ pub(crate) mod metadata;
 mod own;
 mod reserve;
 mod rewrite;
+#[cfg(test)]
+mod tests;
 mod unreadable;
 mod update;
 mod versions;
