@@ -8,6 +8,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
+    meta::GroupVersionKind,
     request::Verbs,
     schema::{Schema, Shape, builtin},
 };
@@ -35,7 +36,7 @@ pub(crate) fn api_services() -> Resource {
         subresources: vec![Subresource {
             name: Str::new_static("status"),
             kind: SubresourceKind::Status,
-            response_kind: (Str::new_static(GROUP), Str::new_static("v1"), Str::new_static("APIService")),
+            response_kind: GroupVersionKind::new(GROUP, "v1", "APIService"),
             verbs: Verbs::STATUS,
         }],
         schema: Schema::of(Shape::Ref(id)).into(),

@@ -7,7 +7,7 @@ use machinery::{
     Value,
     codec::{json, protobuf, yaml},
     meta::{
-        GroupVersion,
+        GroupVersion, GvkRef,
         field_error::FieldError,
         go_text::{self, no_type_in},
         gvk::GroupKind,
@@ -38,10 +38,10 @@ pub(crate) fn decode_object(
     bytes: &Bytes,
     media: Media,
     row: &Resource,
-    kind: (&str, &str, &str),
+    kind: GvkRef<'_>,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    let expected = Expected { group: kind.0, version: kind.1, kind: kind.2, row };
+    let expected = Expected { gvk: kind, row };
     let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
     let value = expected.check_kind(value, bytes, media)?;
     let text = matches!(media, Media::Json).then_some(&**bytes);
@@ -62,15 +62,13 @@ const OLDER: [(&str, &str); 1] = [("policy/v1beta1", "Eviction")];
 
 /// The type that a body should hold.
 pub(crate) struct Expected<'a> {
-    pub(crate) group: &'a str,
-    pub(crate) version: &'a str,
-    pub(crate) kind: &'a str,
+    pub(crate) gvk: GvkRef<'a>,
     pub(crate) row: &'a Resource,
 }
 
 impl Expected<'_> {
     fn unrecognized(&self, why: &str, bytes: &[u8]) -> Status {
-        let kind = self.kind;
+        let kind = self.gvk.kind;
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): {why} ({})",
             excerpt(bytes)
@@ -78,7 +76,7 @@ impl Expected<'_> {
     }
 
     fn unhandled(&self, why: &str) -> Status {
-        let Expected { version, kind, .. } = self;
+        let GvkRef { version, kind, .. } = self.gvk;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
@@ -118,19 +116,20 @@ impl Expected<'_> {
 
     fn parse_protobuf(&self, bytes: &[u8]) -> Result<Value, Status> {
         let envelope = protobuf::envelope(bytes).map_err(|e| self.unrecognized(&e.to_string(), bytes))?;
-        let older = OLDER.contains(&(envelope.api_version, self.kind));
+        let older = OLDER.contains(&(envelope.api_version, self.gvk.kind));
         let api_version = if older { "" } else { envelope.api_version };
         // Here a group version that is none counts as not said.
         let named = GroupVersion::parse(api_version).unwrap_or_default();
         let (group, version) = match named.version.as_str() {
-            "" => (self.group, self.version),
+            "" => (self.gvk.group, self.gvk.version),
             version => (named.group.as_str(), version),
         };
-        let kind = if envelope.kind.is_empty() { self.kind } else { envelope.kind };
-        if (group, version, kind) != (self.group, self.version, self.kind) {
+        let kind = if envelope.kind.is_empty() { self.gvk.kind } else { envelope.kind };
+        let found = GvkRef::new(group, version, kind);
+        if found != self.gvk {
             let other = builtin::by_gvk(group, version, kind);
             let read = other.map_or(Ok(()), |id| protobuf::decode_raw(id, envelope.raw).map(drop));
-            return Err(self.other_kind((group, version, kind), || read.map_err(|e| e.to_string())));
+            return Err(self.other_kind(found, || read.map_err(|e| e.to_string())));
         }
         let no_message = || self.unhandled(&no_message("unstructured.Unstructured"));
         let id = builtin::by_gvk(group, version, kind).ok_or_else(no_message)?;
@@ -142,7 +141,7 @@ impl Expected<'_> {
         let text = matches!(media, Media::Json).then_some(bytes);
         let named = |key: &str| type_text(value, key, text).map_err(|why| self.unrecognized(&why, bytes));
         let (api_version, kind) = (named("apiVersion")?, named("kind")?);
-        if self.row.built_in || self.kind != self.row.kind {
+        if self.row.built_in || self.gvk.kind != self.row.kind {
             return Ok((api_version, kind));
         }
         let own = |key: &str| value.str_at(&[key]).unwrap_or_default().to_owned();
@@ -159,35 +158,38 @@ impl Expected<'_> {
             }
         };
         let (api_version, kind) = self.type_of(&value, bytes, media)?;
-        let expected =
-            if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) };
+        let expected = if self.gvk.group.is_empty() {
+            self.gvk.version.to_owned()
+        } else {
+            format!("{}/{}", self.gvk.group, self.gvk.version)
+        };
         let api_version = match api_version.split_once('/') {
             Some((_, rest)) if rest.contains('/') => {
                 return Err(self.unrecognized(&format!("unexpected GroupVersion string: {api_version}"), bytes));
             }
             Some(("", version)) => version.to_owned(), // the core group may be named by nothing
-            Some((group, "")) if group == self.group => expected.clone(),
+            Some((group, "")) if group == self.gvk.group => expected.clone(),
             _ => api_version,
         };
         // A scale is a built-in type, whoever is scaled.
-        if self.row.built_in || (self.kind != self.row.kind && api_version.is_empty()) {
-            let older = OLDER.contains(&(api_version.as_str(), self.kind));
+        if self.row.built_in || (self.gvk.kind != self.row.kind && api_version.is_empty()) {
+            let older = OLDER.contains(&(api_version.as_str(), self.gvk.kind));
             let api_version = if api_version.is_empty() || older { expected.clone() } else { api_version };
-            let kind = if kind.is_empty() { self.kind.to_owned() } else { kind };
-            if kind != self.kind || api_version != expected {
+            let kind = if kind.is_empty() { self.gvk.kind.to_owned() } else { kind };
+            if kind != self.gvk.kind || api_version != expected {
                 let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-                let found = (group, version, kind.as_str());
+                let found = GvkRef::new(group, version, &kind);
                 return Err(self.other_kind(found, || check_readable(found, &value)));
             }
         } else {
             if kind.is_empty() {
                 return Err(self.unrecognized_custom("Kind", bytes));
             }
-            if (api_version != expected || kind != self.kind) && self.kind == self.row.kind {
+            if (api_version != expected || kind != self.gvk.kind) && self.gvk.kind == self.row.kind {
                 // Metadata are read before anybody looks at the type.
                 schema::read_custom(&self.row.schema, &mut value.clone()).map_err(|why| {
                     let version = api_version.rsplit('/').next().unwrap_or_default();
-                    let wanted = self.kind;
+                    let wanted = self.gvk.kind;
                     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}"))
                 })?;
             }
@@ -196,20 +198,20 @@ impl Expected<'_> {
                     "the API version in the data ({api_version}) does not match the expected API version ({expected})"
                 )));
             }
-            if kind != self.kind {
+            if kind != self.gvk.kind {
                 let name = value.str_at(&["metadata", "name"]).unwrap_or_default();
-                let error = FieldError::invalid("kind", kind.as_str(), format!("must be {}", self.kind));
-                return Err(Status::invalid(&GroupKind::new(self.group, kind.as_str()), name, vec![error]));
+                let error = FieldError::invalid("kind", kind.as_str(), format!("must be {}", self.gvk.kind));
+                return Err(Status::invalid(&GroupKind::new(self.gvk.group, kind.as_str()), name, vec![error]));
             }
         }
         let object = value.make_object();
-        object.insert("kind", self.kind);
+        object.insert("kind", self.gvk.kind);
         object.insert("apiVersion", expected);
         Ok(value)
     }
 
     fn unrecognized_custom(&self, what: &str, bytes: &[u8]) -> Status {
-        let kind = self.kind;
+        let kind = self.gvk.kind;
         let text = String::from_utf8_lossy(bytes);
         Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): Object '{what}' is missing in '{text}' ({})",
@@ -219,39 +221,37 @@ impl Expected<'_> {
 
     /// A document of another type: it is refused as unknown, as one that cannot be read (`read` says why), or as one that
     /// is none of the type wanted, in this order.
-    fn other_kind(
-        &self,
-        (group, version, kind): (&str, &str, &str),
-        read: impl FnOnce() -> Result<(), String>,
-    ) -> Status {
-        let why = match other_kind((self.group, self.kind), (group, version, kind), read) {
+    fn other_kind(&self, found: GvkRef<'_>, read: impl FnOnce() -> Result<(), String>) -> Status {
+        let GvkRef { group, version, kind } = found;
+        let why = match other_kind(self.gvk, found, read) {
             Some(why) => why,
             None => {
-                let [found, expected] = [(group, version), (self.group, self.version)]
+                let [found, expected] = [(group, version), (self.gvk.group, self.gvk.version)]
                     .map(|(group, version)| GroupVersion::new(group, version).to_string());
                 return Status::bad_request(format!(
                     "the API version in the data ({found}) does not match the expected API version ({expected})"
                 ));
             }
         };
-        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.kind))
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {}: {why}", self.gvk.kind))
     }
 }
 
 /// Whether a document can be read as one of the built-in type that it says it is; why not in the decoder's words.
-pub(crate) fn check_readable((group, version, kind): (&str, &str, &str), document: &Value) -> Result<(), String> {
-    let Some(schema) = builtin::schema_of(group, version, kind) else { return Ok(()) };
+pub(crate) fn check_readable(found: GvkRef<'_>, document: &Value) -> Result<(), String> {
+    let Some(schema) = builtin::schema_of(found.group, found.version, found.kind) else { return Ok(()) };
     schema::decode(schema, document.clone()).map(drop).map_err(|e| e.to_string())
 }
 
-/// What upstream's decoder says of a document of another type than the one wanted (its group and kind); `None` if it is of
+/// What upstream's decoder says of a document of another type than the one wanted ; `None` if it is of
 /// another version of that. `read` says what is wrong with the document as one of its own type.
 pub(crate) fn other_kind(
-    wanted: (&str, &str),
-    (group, version, kind): (&str, &str, &str),
+    wanted: GvkRef<'_>,
+    found: GvkRef<'_>,
     read: impl FnOnce() -> Result<(), String>,
 ) -> Option<String> {
-    let scheme = Scheme::of_group(wanted.0);
+    let GvkRef { group, version, kind } = found;
+    let scheme = Scheme::of_group(wanted.group);
     if !scheme.knows(group, version, kind) {
         let api_version = GroupVersion::new(group, version);
         return Some(format!(
@@ -263,25 +263,26 @@ pub(crate) fn other_kind(
     if let Err(why) = read() {
         return Some(why);
     }
-    (kind != wanted.1).then(|| unconverted(wanted, (group, version, kind)))
+    (kind != wanted.kind).then(|| unconverted(wanted, found))
 }
 
 /// What upstream says of a kind that it knows and cannot make the one wanted of.
-pub(crate) fn unconverted(wanted: (&str, &str), (group, version, kind): (&str, &str, &str)) -> String {
-    let package = if wanted.0.is_empty() { "core" } else { wanted.0.split('.').next().unwrap_or("") };
+pub(crate) fn unconverted(wanted: GvkRef<'_>, found: GvkRef<'_>) -> String {
+    let GvkRef { group, version, kind } = found;
+    let package = if wanted.group.is_empty() { "core" } else { wanted.group.split('.').next().unwrap_or("") };
     let from_package = if group.is_empty() { "v1" } else { version };
-    format!("converting ({from_package}.{kind}) to ({package}.{}): unknown conversion", wanted.1)
+    format!("converting ({from_package}.{kind}) to ({package}.{}): unknown conversion", wanted.kind)
 }
 
 /// [`conform`] of what applying a configuration has made of an object. What the schema of a custom resource does not specify
 /// goes without a word: an apply has told already of fields that are not declared.
 pub(crate) fn conform_applied(
     row: &Resource,
-    kind: (&str, &str, &str),
+    kind: GvkRef<'_>,
     mut value: Value,
     problems: &mut Vec<String>,
 ) -> Result<Value, String> {
-    if row.built_in || kind.2 != row.kind {
+    if row.built_in || kind.kind != row.kind {
         return conform(row, kind, value, problems);
     }
     schema::read_applied(&row.schema, &mut value).map_err(|e| e.to_string())?;
@@ -289,30 +290,25 @@ pub(crate) fn conform_applied(
 }
 
 /// Brings a document into the row's type; unknown fields are dropped and noted in `problems`.
-pub fn conform(
-    row: &Resource,
-    kind: (&str, &str, &str),
-    value: Value,
-    problems: &mut Vec<String>,
-) -> Result<Value, String> {
+pub fn conform(row: &Resource, kind: GvkRef<'_>, value: Value, problems: &mut Vec<String>) -> Result<Value, String> {
     conform_text(row, kind, value, None, problems)
 }
 
 /// [`conform`] of a document that was read from this JSON text.
 fn conform_text(
     row: &Resource,
-    kind: (&str, &str, &str),
+    kind: GvkRef<'_>,
     value: Value,
     text: Option<&[u8]>,
     problems: &mut Vec<String>,
 ) -> Result<Value, String> {
-    let own = kind.2 == row.kind;
+    let own = kind.kind == row.kind;
     let builtin;
     let shape = if own {
         &*row.schema
     } else {
-        builtin = builtin::schema_of(kind.0, kind.1, kind.2);
-        builtin.ok_or_else(|| format!("no kind {:?} is registered", kind.2))?
+        builtin = builtin::schema_of(kind.group, kind.version, kind.kind);
+        builtin.ok_or_else(|| format!("no kind {:?} is registered", kind.kind))?
     };
     if !row.built_in && own {
         let mut value = value;
@@ -359,9 +355,9 @@ fn depth(value: &Value) -> usize {
 }
 
 /// What a strict reader minds in a document of a built-in type, in the order in which it was written.
-fn in_order_of_text(bytes: &[u8], row: &Resource, kind: (&str, &str, &str)) -> Vec<String> {
-    let own = kind.2 == row.kind;
-    let shape = if own { Some(&*row.schema) } else { builtin::schema_of(kind.0, kind.1, kind.2) };
+fn in_order_of_text(bytes: &[u8], row: &Resource, kind: GvkRef<'_>) -> Vec<String> {
+    let own = kind.kind == row.kind;
+    let shape = if own { Some(&*row.schema) } else { builtin::schema_of(kind.group, kind.version, kind.kind) };
     let findings = shape.and_then(|shape| json::strict_findings(bytes, shape).ok());
     findings.unwrap_or_default().iter().map(ToString::to_string).collect()
 }

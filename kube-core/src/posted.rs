@@ -13,6 +13,7 @@ use http::StatusCode;
 use machinery::{
     Value,
     meta::{
+        GvkRef,
         field_error::{FieldError, aggregate},
         status::Status,
     },
@@ -34,10 +35,10 @@ pub(crate) struct Posted {
     accepted: Accepted,
 }
 
-type Kind = (&'static str, &'static str, &'static str);
+type Kind = GvkRef<'static>;
 
 impl Posted {
-    /// Reads a request. `row` is the resource's, `kind` the document's (group, version, kind).
+    /// Reads a request. `row` is the resource's, `kind` the document's .
     pub(crate) async fn read(mut request: Request, row: &Resource, kind: Kind) -> Result<Self, Status> {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());

@@ -63,7 +63,7 @@ impl<J: Judge> Endpoint for Reviews<J> {
         let accepted = response::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+        let kind = row.gvk();
         let object = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
         let (user, namespace, audit) = (request.user.clone(), request.info.namespace.clone(), request.audit.clone());
         check_namespace(&object, &namespace, row.namespaced)?;

@@ -10,6 +10,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
+    meta::GroupVersionKind,
     request::{Verb, Verbs},
     schema::{LazySchema, Schema, Shape, builtin},
 };
@@ -233,8 +234,8 @@ impl Row {
         verbs: Verbs,
     ) -> Self {
         let response_kind = match response {
-            Some((group, version, kind)) => (group.into(), version.into(), kind.into()),
-            None => (self.0.group.clone(), self.0.version.clone(), self.0.kind.clone()),
+            Some((group, version, kind)) => GroupVersionKind::new(group, version, kind),
+            None => self.0.gvk().to_owned(),
         };
         self.0.subresources.push(Subresource { name: Str::new_static(name), kind, response_kind, verbs });
         self

@@ -55,8 +55,7 @@ pub(crate) fn conformed(
     patched: Value,
     problems: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let kind = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
-    conform(row, kind, patched, problems).map_err(Status::internal_error)
+    conform(row, kind.as_ref(), patched, problems).map_err(Status::internal_error)
 }
 
 fn applied(row: &Resource, kind: &GroupVersionKind, object: &Value, value: &CelValue) -> Result<Value, Failure> {

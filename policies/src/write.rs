@@ -56,11 +56,7 @@ pub(crate) fn resource_of(row: &Resource) -> GroupVersionResource {
 
 /// The kind of the documents of a subresource, or of the row itself.
 pub(crate) fn kind_through(row: &Resource, subresource: &str) -> GroupVersionKind {
-    let (group, version, kind) = match row.subresource(subresource) {
-        Some(found) => found.response_kind.clone(),
-        None => (row.group.clone(), row.version.clone(), row.kind.clone()),
-    };
-    GroupVersionKind { group, version, kind }
+    row.subresource(subresource).map_or_else(|| row.gvk().to_owned(), |found| found.response_kind.clone())
 }
 
 /// The request, made a value when an expression names it.

@@ -8,6 +8,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
+    meta::GroupVersionKind,
     request::Verbs,
     schema::{Schema, Shape, builtin},
 };
@@ -34,7 +35,7 @@ pub fn row() -> Resource {
         subresources: vec![Subresource {
             name: Str::new_static("status"),
             kind: SubresourceKind::Status,
-            response_kind: (group.clone(), version.clone(), kind.clone()),
+            response_kind: GroupVersionKind::new(group.clone(), version.clone(), kind.clone()),
             verbs: Verbs::STATUS,
         }],
         schema: Schema::of(Shape::Ref(id)).into(),

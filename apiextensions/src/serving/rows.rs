@@ -14,6 +14,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
+    meta::GroupVersionKind,
     request::{Verb, Verbs},
 };
 
@@ -98,7 +99,7 @@ fn subresources(version: Version<'_>, (group, name, kind): (&Str, &Str, &Str)) -
         subresources.push(Subresource {
             name: Str::new_static("status"),
             kind: SubresourceKind::Status,
-            response_kind: (group.clone(), name.clone(), kind.clone()),
+            response_kind: GroupVersionKind::new(group.clone(), name.clone(), kind.clone()),
             verbs: Verbs::STATUS,
         });
     }
@@ -111,7 +112,7 @@ fn subresources(version: Version<'_>, (group, name, kind): (&Str, &Str, &Str)) -
                 status_replicas: path("statusReplicasPath").unwrap_or_default(),
                 selector: path("labelSelectorPath"),
             },
-            response_kind: (Str::new_static("autoscaling"), Str::new_static("v1"), Str::new_static("Scale")),
+            response_kind: GroupVersionKind::new("autoscaling", "v1", "Scale"),
             verbs: Verbs::STATUS,
         });
     }

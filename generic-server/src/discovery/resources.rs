@@ -1,7 +1,9 @@
 //! The resources of one group version, as the two kinds of discovery documents list them.
 
 use machinery::{
-    Map, Str, Value, object,
+    Map, Str, Value,
+    meta::GroupVersionKind,
+    object,
     request::{Verb, Verbs},
 };
 
@@ -98,7 +100,7 @@ fn list_entry(row: &Resource) -> Value {
 }
 
 fn list_subentry(row: &Resource, sub: &Subresource) -> Value {
-    let (group, version, kind) = &sub.response_kind;
+    let GroupVersionKind { group, version, kind } = &sub.response_kind;
     let mut entry = object! {
         "name" => format!("{}/{}", row.plural, sub.name),
         "singularName" => "",
@@ -130,7 +132,7 @@ fn aggregated_entry(row: &Resource) -> Value {
     put_list(map, "categories", &row.categories);
     if !row.subresources.is_empty() {
         let subresources = row.subresources.iter().map(|sub| {
-            let (group, version, kind) = &sub.response_kind;
+            let GroupVersionKind { group, version, kind } = &sub.response_kind;
             object! {
                 "subresource" => sub.name.clone(),
                 "responseKind" => response_kind(row, group, version, kind),

@@ -3,7 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use machinery::{Value, meta::status::Status};
+use machinery::{
+    Value,
+    meta::{GvkRef, status::Status},
+};
 
 use crate::options::FieldValidation;
 use crate::{
@@ -86,7 +89,7 @@ async fn drain(body: &mut RequestBody) {
 pub async fn read_object(
     request: &mut Request,
     row: &Resource,
-    kind: (&str, &str, &str),
+    kind: GvkRef<'_>,
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
@@ -95,9 +98,9 @@ pub async fn read_object(
     let bytes = read_body(request).await?;
     let (value, problems) = decode_object(&bytes, media, row, kind, validation).map_err(|status| {
         // The scale of a custom resource is no type of its server, which finds no other words for what is wrong with it.
-        if row.built_in || kind.2 == row.kind { status } else { Status::bad_request(NO_SCALE) }
+        if row.built_in || kind.kind == row.kind { status } else { Status::bad_request(NO_SCALE) }
     })?;
-    report(&Expected { group: kind.0, version: kind.1, kind: kind.2, row }, validation, problems, warnings)?;
+    report(&Expected { gvk: kind, row }, validation, problems, warnings)?;
     request.audit.object(&value);
     Ok(value)
 }

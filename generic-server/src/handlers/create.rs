@@ -12,7 +12,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let row = &target.entry.row;
     let view = View::of_request(&target.request, &target.entry)?;
     let options = WriteOptions::read(&target.request, WriteKind::Create)?;
-    let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+    let kind = row.gvk();
     let object = body::read_object(&mut target.request, row, kind, options.field_validation, warnings).await?;
     let info = &target.request.info;
     check_namespace(&object, &info.namespace, row.namespaced)?;

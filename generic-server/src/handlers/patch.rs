@@ -6,6 +6,7 @@ use machinery::{
     Value,
     codec::json,
     meta::{
+        GvkRef,
         field_error::FieldError,
         go_text::no_type_in,
         gvk::{GroupKind, GroupResource, GroupVersion},
@@ -134,7 +135,7 @@ impl Document {
     pub(super) fn decode(
         &self,
         row: &Resource,
-        kind: (&str, &str, &str),
+        kind: GvkRef<'_>,
         patched: Value,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
@@ -207,7 +208,7 @@ impl Patch<'_> {
             }
             version if *version != *own || *kind != *row.kind => {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
-                let (wanted, found) = ((row.group.as_str(), row.kind.as_str()), (group, version, kind));
+                let (wanted, found) = (row.gvk(), GvkRef::new(group, version, kind));
                 let why = crate::decode::other_kind(wanted, found, || crate::decode::check_readable(found, &patched));
                 return invalid(why.unwrap_or_else(|| crate::decode::unconverted(wanted, found)));
             }
@@ -278,7 +279,7 @@ impl Change for Patch<'_> {
         let patched = self.document.applied_to(current, &row.schema)?;
         self.document.judge(&patched, self.unknown_elsewhere(&patched), warnings)?;
         let patched = self.of_its_kind(patched)?;
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+        let kind = row.gvk();
         let object = self.document.decode(row, kind, patched, warnings)?;
         check_name(&object, self.name)?;
         check_namespace(&object, self.namespace, row.namespaced)?;

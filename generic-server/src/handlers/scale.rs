@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use machinery::{
     Str, Value,
-    meta::{field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
+    meta::{GvkRef, field_error::FieldError, gvk::GroupKind, selector::LabelSelector, status::Status},
     object,
     request::Verb,
     schema::{Schema, Shape, builtin},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The kind of the document.
-const SCALE: (&str, &str, &str) = ("autoscaling", "v1", "Scale");
+const SCALE: GvkRef<'static> = GvkRef::new("autoscaling", "v1", "Scale");
 
 /// Where the parts of a scale stand in an object.
 struct Paths {
@@ -245,7 +245,7 @@ impl Change for SetReplicas<'_> {
 
 impl SetReplicas<'_> {
     fn patched(&self, scale: &Value, patch: &Document, warnings: &mut Vec<String>) -> Result<Value, Status> {
-        let schema = builtin::schema_of(SCALE.0, SCALE.1, SCALE.2).expect("the table has Scale");
+        let schema = builtin::schema_of(SCALE.group, SCALE.version, SCALE.kind).expect("the table has Scale");
         let patched = patch.applied_to(scale, schema)?;
         let scale = patch.decode(self.row, SCALE, patched, warnings)?;
         check_name(&scale, self.name)?;

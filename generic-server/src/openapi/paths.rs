@@ -1,6 +1,6 @@
 //! Paths and operations of rows.
 
-use machinery::{Map, Str, Value, object, request::Verb};
+use machinery::{Map, Str, Value, meta::GroupVersionKind, object, request::Verb};
 
 use super::{parameters, schemas::Schemas};
 use crate::resource::{Resource, Subresource};
@@ -162,7 +162,7 @@ impl<'a> Paths<'a> {
     fn subresource(&mut self, place: &Place<'_>) {
         let sub = place.sub.expect("a place of a subresource");
         let (kind, name) = (&place.row.kind, &sub.name);
-        let connects = sub.response_kind.2.ends_with("Options");
+        let connects = sub.response_kind.kind.ends_with("Options");
         if connects {
             return self.connect(place, sub);
         }
@@ -241,7 +241,7 @@ impl<'a> Paths<'a> {
     fn document(&mut self, place: &Place<'_>) -> Value {
         match place.sub {
             Some(sub) => {
-                let (group, version, kind) = &sub.response_kind;
+                let GroupVersionKind { group, version, kind } = &sub.response_kind;
                 self.kind(group, version, kind)
             }
             None => self.kind(&place.row.group, &place.row.version, &place.row.kind),
@@ -408,9 +408,9 @@ fn written(place: &Place<'_>, operation: Operation) -> Value {
         row.kind,
         operation.suffix
     );
-    let (group_name, version_name, kind) = match place.sub {
+    let GroupVersionKind { group: group_name, version: version_name, kind } = match place.sub {
         Some(sub) if row.built_in => sub.response_kind.clone(),
-        _ => (row.group.clone(), row.version.clone(), row.kind.clone()),
+        _ => row.gvk().to_owned(),
     };
     let mut out = object! {
         "tags" => vec![format!("{group}_{}", row.version)],

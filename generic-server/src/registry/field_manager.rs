@@ -8,7 +8,7 @@ use machinery::{
     Str, Value,
     codec::yaml,
     meta::{
-        GroupResource, GroupVersionKind, TimeForm, Timestamp,
+        GroupResource, GvkRef, TimeForm, Timestamp,
         status::{Cause, Status},
     },
     patch::apply::{self, ApplyError, Versions},
@@ -108,7 +108,7 @@ fn with_write<T>(
     subresource: &str,
     run: impl FnOnce(&apply::Write<'_>) -> T,
 ) -> T {
-    let kind = GroupVersionKind::new(row.group.clone(), row.version.clone(), row.kind.clone());
+    let kind = row.gvk().to_owned();
     let now = Timestamp::now().text(TimeForm::Seconds);
     run(&apply::Write {
         manager,
@@ -145,13 +145,13 @@ pub fn track_virtual(row: &Resource, options: &WriteOptions, new: &mut Value) {
 
 /// Notes which fields a document came with that is posted to a subresource and is of another kind than the resource:
 /// (group, version, kind) of a built-in type.
-pub fn track_posted(kind: (&str, &str, &str), subresource: &str, options: &WriteOptions, document: &mut Value) {
-    let Some(schema) = builtin::schema_of(kind.0, kind.1, kind.2) else { return };
+pub fn track_posted(kind: GvkRef<'_>, subresource: &str, options: &WriteOptions, document: &mut Value) {
+    let Some(schema) = builtin::schema_of(kind.group, kind.version, kind.kind) else { return };
     let now = Timestamp::now().text(TimeForm::Seconds);
     let write = apply::Write {
         manager: &options.field_manager,
         subresource,
-        kind: &GroupVersionKind::new(kind.0, kind.1, kind.2),
+        kind: &kind.to_owned(),
         now: &now,
         reset: &apply::ResetFields::None,
         versions: &apply::OneVersion,
@@ -245,7 +245,7 @@ impl Change for Apply<'_> {
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
             return Err(Status::conflict(&resource, self.name, why));
         }
-        let (row, kind) = (self.row, (self.row.group.as_str(), self.row.version.as_str(), self.row.kind.as_str()));
+        let (row, kind) = (self.row, self.row.gvk());
         let mut problems = Vec::new();
         let object = decode::conform_applied(row, kind, object, &mut problems).map_err(Status::unknown_error)?;
         match self.options.field_validation {

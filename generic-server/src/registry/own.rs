@@ -46,7 +46,7 @@ impl Registry {
     /// The same, with a manager of its own for the fields.
     pub async fn create_as(&self, manager: &'static str, object: Value) -> Result<Written, Status> {
         let row = &self.row;
-        let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+        let kind = row.gvk();
         let object = decode::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
         let namespace = metadata::text(&object, "namespace").to_owned();
         let (options, user, mut warnings) = (options_of(manager), User::loopback(), Vec::new());

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use machinery::{Str, Value, request::Verbs, schema::LazySchema};
+use machinery::{
+    Str, Value,
+    meta::gvk::{GroupVersionKind, GvkRef},
+    request::Verbs,
+    schema::LazySchema,
+};
 
 use super::{Converter, Printer, Strategy};
 
@@ -140,8 +145,8 @@ pub struct Subresource {
     pub name: Str,
     /// What it is, and so who serves it.
     pub kind: SubresourceKind,
-    /// Group, version and kind of its documents, where they differ from the resource's.
-    pub response_kind: (Str, Str, Str),
+    /// The kind of its documents, where they differ from the resource's.
+    pub response_kind: GroupVersionKind,
     /// What it serves.
     pub verbs: Verbs,
 }
@@ -167,6 +172,11 @@ pub enum SubresourceKind {
 }
 
 impl Resource {
+    /// The kind in the row's version.
+    pub fn gvk(&self) -> GvkRef<'_> {
+        GvkRef::new(&self.group, &self.version, &self.kind)
+    }
+
     /// `v1` or `apps/v1`.
     pub fn api_version(&self) -> Str {
         if self.group.is_empty() { self.version.clone() } else { Str::from(format!("{}/{}", self.group, self.version)) }

@@ -12,7 +12,7 @@ use machinery::{
     Value,
     codec::{json, protobuf, yaml},
     meta::{
-        FieldError, GroupKind, GroupVersionKind, Meta, Status,
+        FieldError, GroupKind, GvkRef, Meta, Status,
         validation::{validate_common_update, validate_kube_finalizers, validate_object_meta},
     },
     patch::{apply, merge, strategic},
@@ -23,7 +23,7 @@ use machinery::{
 /// Handles a document of a row as a creation, as updates (of one that is a little different, and of the one of `before`),
 /// as patches, and shows it.
 pub fn write(row: &Resource, text: &[u8], before: &[u8]) {
-    let kind = (row.group.as_str(), row.version.as_str(), row.kind.as_str());
+    let kind = row.gvk();
     let Ok((sent, _)) = json::decode_strict(text) else { return };
     if row.built_in {
         // Only what is odd is looked for in the text.
@@ -61,7 +61,7 @@ pub fn custom(schema: &Schema, text: &[u8], before: &[u8]) {
     drop(Status::invalid(&GroupKind::new("example.com", "One"), "one", errors.into_iter().chain(lists).collect()));
     drop(schema::validate_update(schema, &old, &new, &Path::ROOT));
     drop(schema::validate_update(schema, &new, &new.clone(), &Path::ROOT));
-    managed((schema, ("example.com", "v1", "One"), &apply::ResetFields::None), &new, &new, &old);
+    managed((schema, GvkRef::new("example.com", "v1", "One"), &apply::ResetFields::None), &new, &new, &old);
 }
 
 /// The rules of a kind, for all of its writes.
@@ -117,12 +117,12 @@ fn refused(row: &Resource, errors: Vec<FieldError>) {
 
 /// Who owns which field after a creation, an update and applies, and what patches make of the object.
 fn managed(
-    (schema, kind, reset): (&Schema, (&str, &str, &str), &apply::ResetFields),
+    (schema, kind, reset): (&Schema, GvkRef<'_>, &apply::ResetFields),
     sent: &Value,
     object: &Value,
     other: &Value,
 ) {
-    let kind = GroupVersionKind::new(kind.0, kind.1, kind.2);
+    let kind = kind.to_owned();
     let write = |manager| apply::Write {
         manager,
         subresource: "",

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use generic_server::{endpoint::Endpoint, registry::Registry, request::Request, response::Response};
 use machinery::{
     Str, Value,
-    meta::{FieldError, GroupKind, GroupResource, Meta, TimeForm, Timestamp, status::Status},
+    meta::{FieldError, GroupKind, GroupResource, GvkRef, Meta, TimeForm, Timestamp, status::Status},
     object,
 };
 use storage::cache::ReadAt;
@@ -17,7 +17,7 @@ use crate::{
     posted::Posted,
 };
 
-const KIND: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
+const KIND: GvkRef<'static> = GvkRef::new("authentication.k8s.io", "v1", "TokenRequest");
 /// The validity, in seconds, of a token for which none is asked.
 const DEFAULT_SECONDS: i64 = 3600;
 /// The validity, in seconds, that kubelets ask for when they fetch a pod's token: clients that do not renew it get more time.
@@ -201,7 +201,7 @@ fn check_place(request: &Value, namespace: &str, name: &str) -> Result<(), Statu
         if !found.is_empty() && found != expected {
             let detail = format!("must match the service account {member} if specified");
             let error = FieldError::invalid(format!("metadata.{member}"), found, detail);
-            return Err(Status::invalid(&GroupKind::new(KIND.0, KIND.2), name, vec![error]));
+            return Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), name, vec![error]));
         }
     }
     Ok(())
@@ -217,7 +217,7 @@ fn check_uid(request: &Value, account: &Value) -> Result<(), Status> {
         "the UID in the token request ({found}) does not match the UID of the service account ({})",
         account.uid()
     );
-    Err(Status::conflict(&GroupResource::new(KIND.0, KIND.2), account.name(), why))
+    Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), account.name(), why))
 }
 
 fn validate(request: &Value) -> Result<(), Status> {
@@ -228,7 +228,7 @@ fn validate(request: &Value) -> Result<(), Status> {
         _ => return Ok(()),
     };
     let error = FieldError::invalid("spec.expirationSeconds", seconds, detail);
-    Err(Status::invalid(&GroupKind::new(KIND.0, KIND.2), "", vec![error]))
+    Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), "", vec![error]))
 }
 
 #[cfg(test)]

@@ -33,6 +33,29 @@ pub struct GroupVersionKind {
     pub kind: Str,
 }
 
+/// A kind in a version, whose names are somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GvkRef<'a> {
+    /// The group; empty for core.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The kind, in CamelCase.
+    pub kind: &'a str,
+}
+
+impl<'a> GvkRef<'a> {
+    /// A group, version and kind.
+    pub const fn new(group: &'a str, version: &'a str, kind: &'a str) -> Self {
+        GvkRef { group, version, kind }
+    }
+
+    /// With names of its own.
+    pub fn to_owned(self) -> GroupVersionKind {
+        GroupVersionKind::new(self.group, self.version, self.kind)
+    }
+}
+
 /// A resource without its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
@@ -109,6 +132,11 @@ impl GroupVersionKind {
     /// upstream's FromAPIVersionAndKind has it.
     pub fn from_api_version(api_version: &str, kind: impl Into<Str>) -> Self {
         GroupVersion::parse(api_version).unwrap_or_default().kind(kind)
+    }
+
+    /// The same names, borrowed.
+    pub fn as_ref(&self) -> GvkRef<'_> {
+        GvkRef::new(&self.group, &self.version, &self.kind)
     }
 
     /// Without the version.

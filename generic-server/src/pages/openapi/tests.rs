@@ -9,6 +9,7 @@ use http_body_util::BodyExt as _;
 use machinery::{
     Str, Value, array,
     codec::json,
+    meta::GroupVersionKind,
     object,
     request::{Query, Verbs, resolve},
     schema::{Schema, Shape},
@@ -33,7 +34,7 @@ fn clocks() -> Resource {
     let status = Subresource {
         name: "status".into(),
         kind: SubresourceKind::Status,
-        response_kind: ("time.example.dev".into(), "v1".into(), "Clock".into()),
+        response_kind: GroupVersionKind::new("time.example.dev", "v1", "Clock"),
         verbs: Verbs::STATUS,
     };
     Resource {

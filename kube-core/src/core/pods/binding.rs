@@ -12,7 +12,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
-    meta::{GroupResource, Meta, TimeForm, Timestamp, field_error::FieldError, status::Status},
+    meta::{GroupResource, GvkRef, Meta, TimeForm, Timestamp, field_error::FieldError, status::Status},
     object,
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct Binding {
 #[async_trait]
 impl Endpoint for Binding {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
-        let mut posted = Posted::read(request, &self.row, ("", "v1", "Binding")).await?;
+        let mut posted = Posted::read(request, &self.row, GvkRef::new("", "v1", "Binding")).await?;
         let bound = self.bind(&mut posted).await;
         Ok(posted.answer(bound.map(|()| done())))
     }

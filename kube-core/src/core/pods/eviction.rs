@@ -14,7 +14,8 @@ use machinery::{
     Str, Value,
     codec::scan,
     meta::{
-        Cause, Details, FieldError, GroupKind, GroupResource, LabelSelector, Meta, TimeForm, Timestamp, status::Status,
+        Cause, Details, FieldError, GroupKind, GroupResource, GvkRef, LabelSelector, Meta, TimeForm, Timestamp,
+        status::Status,
     },
     object,
 };
@@ -41,7 +42,7 @@ pub(crate) struct Eviction {
 #[async_trait]
 impl Endpoint for Eviction {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
-        let mut posted = Posted::read(request, &self.pods.row, ("policy", "v1", "Eviction")).await?;
+        let mut posted = Posted::read(request, &self.pods.row, GvkRef::new("policy", "v1", "Eviction")).await?;
         let evicted = self.evict_posted(&mut posted).await;
         Ok(posted.answer(evicted.map(|()| done())))
     }
