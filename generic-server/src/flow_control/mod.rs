@@ -81,7 +81,10 @@ impl Flow {
     }
 
     /// Waits for the request's turn, `patience` at most.
-    pub(crate) async fn admit(&self, request: &Request, work: Work, patience: Duration) -> Result<Seat, Rejected> {
+    ///
+    /// # Errors
+    /// There is no turn for it.
+    pub async fn admit(&self, request: &Request, work: Work, patience: Duration) -> Result<Seat, Rejected> {
         let info = &request.info;
         let distinguisher = match self.distinguisher {
             Distinguisher::Nothing => Str::default(),
@@ -100,7 +103,7 @@ impl Flow {
     }
 
     /// What a request will need, by what is stored and watched of its resource.
-    pub(crate) fn estimate(&self, request: &Request, tables: &[Arc<ArcSwap<ResourceTable>>]) -> Work {
+    pub fn estimate(&self, request: &Request, tables: &[Arc<ArcSwap<ResourceTable>>]) -> Work {
         let info = &request.info;
         let registry = || {
             let entry = tables.iter().find_map(|t| t.load().get(&info.group, &info.version, &info.resource).cloned());
@@ -189,7 +192,7 @@ impl FlowControl {
     }
 
     /// The schema of a request: the first that matches.
-    pub(crate) fn classify(&self, user: &User, info: &RequestInfo) -> Option<Arc<Flow>> {
+    pub fn classify(&self, user: &User, info: &RequestInfo) -> Option<Arc<Flow>> {
         self.flows.load().iter().find(|flow| flow.rules.iter().any(|rule| rule.matches(user, info))).cloned()
     }
 }

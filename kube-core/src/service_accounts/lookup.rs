@@ -17,7 +17,7 @@ use super::claims::LEEWAY;
 
 /// Where the objects are.
 #[derive(Clone)]
-pub(crate) struct Lookup {
+pub struct Lookup {
     pub(super) accounts: Arc<Lister>,
     pub(super) pods: Arc<Lister>,
     pub(super) secrets: Arc<Lister>,
@@ -48,7 +48,7 @@ const INVALIDATED: &str = "service account token has been invalidated";
 
 impl Lookup {
     /// Of a server's listers.
-    pub(crate) fn new(listers: &Listers) -> Self {
+    pub fn new(listers: &Listers) -> Self {
         let lister = |plural: &str| listers.of("", plural).clone();
         Lookup {
             accounts: lister("serviceaccounts"),

@@ -21,12 +21,12 @@ use machinery::Str;
 pub use external::ExternalSigner;
 pub use key_source::KeySource;
 pub use keys::{KeyError, Keys};
+pub use lookup::Lookup;
+pub use verify::Verifier;
 
 pub(crate) use discovery::endpoints as discovery_endpoints;
-pub(crate) use lookup::Lookup;
 pub(crate) use request::TokenRequests;
 pub(crate) use tracking::task as track;
-pub(crate) use verify::Verifier;
 
 /// How tokens are made and checked.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Knows tokens of service accounts.
-pub(crate) struct Verifier {
+pub struct Verifier {
     settings: Settings,
     lookup: Lookup,
     verified: VerifiedTokens,
@@ -51,7 +51,8 @@ impl TokenAuthenticator for Verifier {
 }
 
 impl Verifier {
-    pub(crate) fn new(settings: Settings, lookup: Lookup) -> Self {
+    /// With these keys and audiences; what tokens are bound to is looked for with `lookup`.
+    pub fn new(settings: Settings, lookup: Lookup) -> Self {
         Verifier { settings, lookup, verified: VerifiedTokens::default() }
     }
 

@@ -9,8 +9,6 @@ mod keys;
 mod mapping;
 mod metrics;
 mod provider;
-#[cfg(test)]
-mod tests;
 
 use std::{sync::Arc, time::Instant};
 
