@@ -9,7 +9,10 @@ use machinery::{
     meta::{Timestamp, status::Status},
 };
 
-use super::authentication_metrics::{Attempt, AuthenticationMetrics};
+use super::{
+    authentication_metrics::{Attempt, AuthenticationMetrics},
+    internal::Known,
+};
 use crate::{
     metrics::Metrics,
     request::Request,
@@ -59,6 +62,10 @@ impl Anonymous {
 impl Authentication {
     /// Finds the user, or refuses the request. Credentials do not go further than this step.
     pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
+        if let Some(Known(user)) = request.extensions.remove::<Known>() {
+            request.user = user;
+            return Ok(());
+        }
         let started = Instant::now();
         let peer = request.extensions.get::<Peer>().cloned();
         let found = self.find(request, peer.as_deref()).await;

@@ -11,6 +11,7 @@ mod concurrency;
 mod cors;
 mod deadline;
 mod impersonate;
+mod internal;
 mod panic;
 
 use std::{
@@ -73,8 +74,19 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 impl Pipeline {
     /// Answers one request.
     pub async fn handle(self: Arc<Self>, request: http::Request<Incoming>) -> http::Response<Body> {
+        let (parts, body) = request.into_parts();
+        let (body, rest) = RequestBody::new(body);
+        self.accept(parts, body, rest).await
+    }
+
+    /// Answers a request whose body may be anywhere; `rest` is where a client's goes that nobody reads.
+    async fn accept(
+        self: Arc<Self>,
+        mut parts: http::request::Parts,
+        body: RequestBody,
+        rest: Option<Arc<Rest>>,
+    ) -> http::Response<Body> {
         let received = Instant::now();
-        let (mut parts, body) = request.into_parts();
         mend_headers(&mut parts.headers);
         let Some(path) = strict_percent_decode(parts.uri.path()) else {
             return response::text(http::StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -83,7 +95,6 @@ impl Pipeline {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let info = machinery::request::resolve(parts.method.as_str(), &path, &query);
         let audit_id = audit_id(&parts.headers);
-        let (body, rest) = RequestBody::new(body);
         let rest = rest.filter(|_| !waits_to_send(&parts.headers));
         let mut request = Request {
             method: parts.method,

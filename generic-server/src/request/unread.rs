@@ -30,6 +30,8 @@ struct Bounds {
 pub struct RequestBody {
     incoming: Option<Incoming>,
     rest: Option<Arc<Rest>>,
+    /// What a component of this server sends: it is in memory.
+    whole: Bytes,
 }
 
 /// What was not read of a body.
@@ -40,7 +42,12 @@ impl RequestBody {
     /// The body, and where its rest will be if there is one.
     pub(crate) fn new(incoming: Incoming) -> (Self, Option<Arc<Rest>>) {
         let rest = (!incoming.is_end_stream()).then(Arc::<Rest>::default);
-        (RequestBody { incoming: Some(incoming), rest: rest.clone() }, rest)
+        (RequestBody { incoming: Some(incoming), rest: rest.clone(), whole: Bytes::new() }, rest)
+    }
+
+    /// A body that is in memory already.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        RequestBody { incoming: None, rest: None, whole: bytes }
     }
 }
 
@@ -59,18 +66,20 @@ impl Body for RequestBody {
     type Error = hyper::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.incoming {
-            Some(incoming) => Pin::new(incoming).poll_frame(cx),
-            None => Poll::Ready(None),
+        if let Some(incoming) = &mut self.incoming {
+            return Pin::new(incoming).poll_frame(cx);
         }
+        let whole = std::mem::take(&mut self.whole);
+        Poll::Ready((!whole.is_empty()).then(|| Ok(Frame::data(whole))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+        self.incoming.as_ref().map_or(self.whole.is_empty(), Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        let whole = || SizeHint::with_exact(self.whole.len() as u64);
+        self.incoming.as_ref().map_or_else(whole, Body::size_hint)
     }
 }
 
