@@ -52,7 +52,7 @@ pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_selectors::NodeSelectorSettings;
 pub use pod_security::PodSecuritySettings;
 pub(crate) use priority::system_classes;
-pub use quota::LimitedResource;
+pub use quota::{LimitedResource, Recount};
 pub use toleration_limits::TolerationSettings;
 
 /// What the plugins are set up with.

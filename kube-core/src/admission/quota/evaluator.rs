@@ -62,15 +62,29 @@ impl Evaluator {
                 (whole || (!creates && a.subresource == "status")).then_some(Evaluator::Claims)
             }
             ("resource.k8s.io", "resourceclaims") => whole.then_some(Evaluator::DeviceClaims),
-            _ if creates && whole => {
-                let mut names = vec![count_of(group, plural)];
-                if group.is_empty() && ALIASES.contains(&plural) {
-                    names.push(plural.into());
-                }
-                Some(Evaluator::Objects(names))
-            }
+            _ if creates && whole => Some(Evaluator::objects(group, plural)),
             _ => None,
         }
+    }
+
+    /// Who counts the objects of a resource that are there.
+    pub(super) fn of_resource(group: &str, plural: &str) -> Option<Evaluator> {
+        match (group, plural) {
+            known if IGNORED.contains(&known) => None,
+            ("", "pods") => Some(Evaluator::Pods),
+            ("", "services") => Some(Evaluator::Services),
+            ("", "persistentvolumeclaims") => Some(Evaluator::Claims),
+            ("resource.k8s.io", "resourceclaims") => Some(Evaluator::DeviceClaims),
+            _ => Some(Evaluator::objects(group, plural)),
+        }
+    }
+
+    fn objects(group: &str, plural: &str) -> Evaluator {
+        let mut names = vec![count_of(group, plural)];
+        if group.is_empty() && ALIASES.contains(&plural) {
+            names.push(plural.into());
+        }
+        Evaluator::Objects(names)
     }
 
     /// Whether a quota's entry is one that this counts.

@@ -8,6 +8,7 @@ mod charge;
 mod evaluator;
 mod pods;
 mod queue;
+mod recount;
 mod scopes;
 
 use std::{sync::Arc, time::Duration};
@@ -27,6 +28,7 @@ use crate::core::pods::{Amounts, amounts_in};
 use charge::Ask;
 use evaluator::Evaluator;
 use queue::Queue;
+pub use recount::Recount;
 use scopes::Scope;
 
 /// How long a write waits for its turn (upstream: the same).
