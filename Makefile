@@ -5,7 +5,7 @@ OPERATOR = integration-tests/operator/Cargo.toml
 
 # Builds and runs the server on this machine: data in ./data, a kubeconfig in it.
 run:
-	cargo run --release
+	cargo run --release -- --controllers='*'
 
 # What the tests need beside Rust and a C compiler: etcd, kubectl.
 deps:

@@ -36,7 +36,10 @@ use storage::{
     etcd,
 };
 
-use crate::{auditing, authorization, config::Config, health::Healths, identity, pages, pki::Pki, version};
+use crate::{
+    auditing, authorization, config::Config, controllers::controllers, health::Healths, identity, pages, pki::Pki,
+    version,
+};
 
 /// How often the encryption file is looked at, when it is followed (upstream: the same).
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
@@ -147,8 +150,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         storage_readiness(caches.clone(), config.storage.initialization_timeout),
     ];
     let storage_versions = storage_versions(config, &core.registries, &tables);
-    let tasks =
-        core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).chain(own).chain(storage_versions);
+    let (controllers, door) =
+        controllers(config, pki, (&listers, extensions.definitions.lister(), tables.all()), registry)?;
+    let tasks = core.tasks.into_iter().chain(extensions.tasks).chain(aggregator.tasks).chain(own);
+    let tasks = tasks.chain(storage_versions).chain(controllers);
     let tasks = Tasks::start(tasks.collect::<Vec<_>>()).context("tasks")?;
 
     // The way in.
@@ -177,7 +182,9 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         metrics: metrics.clone(),
         lifecycle,
     };
-    Ok(Chain { pipeline: Arc::new(pipeline), tasks, auditor, store })
+    let pipeline = Arc::new(pipeline);
+    door.open(&pipeline);
+    Ok(Chain { pipeline, tasks, auditor, store })
 }
 
 /// The admission plugins that the configuration names, in its order. Some write objects themselves, which the whole chain admits.

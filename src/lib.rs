@@ -5,6 +5,7 @@ mod auditing;
 mod authorization;
 pub mod chain;
 pub mod config;
+mod controllers;
 mod flags;
 mod health;
 mod identity;

@@ -15,7 +15,7 @@ use text::TextFields;
 pub(crate) use text::escaped;
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "kube_apiserver",
     "generic_server",
     "auth",
@@ -29,6 +29,7 @@ const CRATES: [&str; 13] = [
     "kube_core",
     "apiextensions",
     "aggregator",
+    "controllers",
 ];
 
 /// What is logged now, and the way to change it.

@@ -6,6 +6,7 @@ mod audit;
 mod authentication;
 mod authorization;
 mod cidr;
+mod controllers;
 mod features;
 mod identity_providers;
 mod logging;
@@ -22,6 +23,7 @@ pub use audit::{Audit, AuditLog, AuditWebhook};
 pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWebhook};
 pub use authorization::Authorization;
 pub use cidr::Cidr;
+pub use controllers::Controllers;
 pub use features::FeatureGates;
 pub use identity_providers::IdentityProviders;
 pub use logging::{LogFormat, Logging};
@@ -67,6 +69,8 @@ pub struct Config {
     pub shown_metrics: ShownMetrics,
     /// `--enable-garbage-collector`.
     pub collects_garbage: bool,
+    /// Which controllers run in this process.
+    pub controllers: Controllers,
     /// `--allow-privileged`.
     pub allow_privileged: bool,
     /// `--version=v…`: the version that is reported.
@@ -193,6 +197,7 @@ impl Config {
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
             collects_garbage: flags.bool("enable-garbage-collector"),
+            controllers: Controllers::from_flags(flags, &mut findings),
             allow_privileged: flags.bool("allow-privileged"),
             shown_metrics: metrics::shown(flags, &mut findings),
             version: Some(flags.text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| VERSION.to_owned()),

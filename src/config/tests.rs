@@ -329,3 +329,16 @@ fn every_flag_that_is_read_is_in_the_table_with_the_kind_that_is_read() {
     assert_eq!(config.admission.plugins, ["AlwaysAdmit"]);
     assert_eq!(config.warnings.len(), 3, "{:?}", config.warnings);
 }
+
+#[test]
+fn controllers_run_that_are_asked_for_and_help_names_all() {
+    let runs = |arguments: &[&str], name: &str| configure(arguments).expect("is valid").controllers.selection.has(name);
+    for name in ::controllers::names() {
+        assert!(flags::help().contains(name), "{name}");
+        assert!(!runs(&[], name) && runs(&[&format!("--controllers={name}")], name), "{name}");
+    }
+    assert!(runs(&["--controllers=*"], "namespace-controller"));
+    assert!(!runs(&["--controllers=*,-namespace-controller"], "namespace-controller"));
+    let why = configure(&["--controllers=*,nosuch"]).expect_err("nobody has this name");
+    assert_eq!(why, "\"nosuch\" is not in the list of known controllers");
+}

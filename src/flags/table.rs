@@ -69,6 +69,8 @@ use Section::*;
 pub(crate) static FLAGS: &[Flag] = &[
     // Ours: upstream has no such flags.
     row(Ours, "data-dir", String, "data", Used, "The folder of everything that this server keeps: the embedded store, certificates, keys and the admin's kubeconfig."),
+    row(Ours, "controllers", Strings, "[-*]", Used, "The controllers that run in this process, as kube-controller-manager's flag says it: '*' all that there are, 'name' this one, '-name' not this one. Default: none. They stand down while a kube-controller-manager holds its lease. All: certificatesigningrequest-cleaner-controller, clusterrole-aggregation-controller, disruption-controller, garbage-collector-controller, legacy-serviceaccount-token-cleaner-controller, namespace-controller, persistentvolume-protection-controller, persistentvolumeclaim-protection-controller, resourcequota-controller, root-ca-certificate-publisher-controller, serviceaccount-controller, token-cleaner-controller (not with '*'), ttl-after-finished-controller."),
+    row(Ours, "root-ca-file", String, "", Used, "The authority that the controllers publish for pods to trust this server by. Unset: the one of this server's own certificate."),
     // Generic
     row(Generic, "advertise-address", Ip, "", Used, "The address that members of the cluster reach this server at. Unset: the bind address, or the host's own."),
     row(Generic, "cors-allowed-origins", Strings, "", Used, "Regular expressions of the origins that may use this server from a browser. None: CORS is off."),

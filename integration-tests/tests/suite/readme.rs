@@ -40,7 +40,9 @@ fn shell(server: &Server, line: &str) -> String {
 
 #[test]
 fn the_tour_works_as_it_is_written() {
-    let server = Server::start();
+    let mut server = Server::prepare();
+    server.set_arguments(&["--controllers=*"]);
+    server.run();
     let port = free_port().to_string();
     let examples = server.dir().join("examples");
     std::fs::create_dir(&examples).expect("made");

@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 /// The crates, from the bottom up. Each depends on crates of lower layers alone.
-const LAYERS: [&[&str]; 8] = [
+const LAYERS: [&[&str]; 9] = [
     &["machinery", "flowcontrol"],
     &["audit", "cel", "storage", "x509"],
     &["outbound"],
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 8] = [
     &["generic-server"],
     &["policies"],
     &["kube-core", "apiextensions", "aggregator"],
+    &["controllers"],
     &["kube-apiserver", "integration-tests", "linear"],
 ];
 
