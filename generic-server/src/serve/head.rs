@@ -1,5 +1,6 @@
 //! Heads of HTTP/1.1 requests that are none: what hyper cannot parse it answers by itself, with a bare 400. This stands
-//! between it and the connection and puts the answers of Go's server in their place, which clients know.
+//! between it and the connection and puts the answers of Go's server in their place, which clients know. What Go's server
+//! takes and hyper does not is made what both take ([`FirstLine`]).
 
 use std::{
     io,
@@ -10,6 +11,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::target::FirstLine;
 use crate::usage::Usage;
 
 /// So much of a head is kept to tell what is wrong with it.
@@ -21,29 +23,45 @@ pub(super) struct Heads<S> {
     usage: Arc<Usage>,
     /// What was read of the head that is being read.
     head: Vec<u8>,
+    line: FirstLine,
+    /// What was read and has no room yet where it is to go: a first line may have grown.
+    rest: Vec<u8>,
     /// The answer that stands for hyper's, and how much of it was sent.
     refusal: Option<(Vec<u8>, usize)>,
 }
 
 impl<S> Heads<S> {
     pub(super) fn new(stream: S, usage: Arc<Usage>) -> Self {
-        Heads { stream, usage, head: Vec::new(), refusal: None }
+        Heads { stream, usage, head: Vec::new(), line: FirstLine::default(), rest: Vec::new(), refusal: None }
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
+        if !self.rest.is_empty() {
+            let fits = self.rest.len().min(buf.remaining());
+            buf.put_slice(&self.rest[..fits]);
+            self.rest.drain(..fits);
+            return Poll::Ready(Ok(()));
+        }
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let read = &buf.filled()[before..];
         if !read.is_empty() {
             let this = &mut *self;
             if this.usage.read() {
                 this.head.clear();
+                this.line = FirstLine::default();
             }
             if this.usage.in_head() {
                 let room = KEPT.saturating_sub(this.head.len());
                 this.head.extend_from_slice(&read[..read.len().min(room)]);
+                if let Some(escaped) = this.line.escaped(read) {
+                    let (now, later) = escaped.split_at(escaped.len().min(buf.capacity() - before));
+                    buf.set_filled(before);
+                    buf.put_slice(now);
+                    this.rest = later.to_vec();
+                }
             } else if this.head.capacity() > 0 {
                 this.head = Vec::new();
             }

@@ -31,6 +31,17 @@ fn malformed_requests_are_refused_and_the_server_goes_on() {
     assert_eq!(get("/api/v1/namespaces/default/configmaps?limit=x").status, 400);
     assert_eq!(get("/api/v1/namespaces/default/configmaps?labelSelector=a%3Db%3Dc").status, 400);
     assert_eq!(get("/nosuch").text(), "404 page not found\n");
+    // Bytes that belong escaped into a target, and are not: Go's server takes them.
+    let raw_get = |target: &[u8]| {
+        let head = b" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admintoken\r\nConnection: close\r\n\r\n";
+        raw(port, &[b"GET ", target, head].concat()).expect("an answer")
+    };
+    let missing = raw_get(b"/api/v1/namespaces/a<b>`");
+    assert_eq!((missing.status, &missing.json()["message"]), (404, &"namespaces \"a<b>`\" not found".into()));
+    let selector = raw_get(b"/api/v1/namespaces?labelSelector=<\"").json()["message"].to_string();
+    assert!(selector.contains("unable to parse requirement"), "{selector}");
+    assert_eq!(raw_get(b"/healthz#x").status, 404, "a target has no fragment");
+    assert_eq!(raw_get(b"/api/v1/namespaces/default?x=\xff\xe4").status, 200);
     assert_eq!(raw(port, b"NONSENSE\r\n\r\n").map_or(400, |r| r.status), 400);
 
     let mut plain = TcpStream::connect(("127.0.0.1", port)).expect("connects");
