@@ -113,6 +113,19 @@ pub(crate) fn raw_to(address: &str, request: &[u8]) -> std::io::Result<Reply> {
     Ok(Reply { status, headers, body })
 }
 
+/// Sends a request that asks for another protocol, then `sent` in that protocol if the answer is 101: the body is what
+/// comes back in it, until the other side ends it.
+pub fn switched(port: u16, request: &[u8], sent: &[u8]) -> std::io::Result<Reply> {
+    let (status, headers, mut reader) = exchange(&format!("127.0.0.1:{port}"), request)?;
+    let mut body = Vec::new();
+    if status == 101 {
+        reader.get_mut().write_all(sent)?;
+        reader.get_mut().flush()?;
+        let _ = reader.read_to_end(&mut body); // however abrupt the end is
+    }
+    Ok(Reply { status, headers, body })
+}
+
 /// Sends a request and reads the head of the answer: its status and its headers.
 fn exchange(address: &str, request: &[u8]) -> std::io::Result<Begun> {
     let tcp = TcpStream::connect(address)?;

@@ -12,7 +12,7 @@ mod scratch;
 mod server;
 mod webhook;
 
-pub use client::{Reply, Watch, raw, send, tls_config};
+pub use client::{Reply, Watch, raw, send, switched, tls_config};
 pub use etcd::Etcd;
 pub use server::{Server, binary, client_path, free_port, kubectl_path, own_address, with_each_kubectl};
 pub use webhook::{Answer, Webhook};

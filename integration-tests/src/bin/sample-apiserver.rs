@@ -2,7 +2,7 @@
 //!
 //! `sample-apiserver CERT KEY [PORT]` listens on that port or a free one, prints it, and answers `/apis/sample.test/v1`: discovery, a list,
 //! `echo` (who the front proxy says is asking), `stream` (a body in two parts, the second one a second later) and
-//! `upgrade` (an echo over a switched protocol).
+//! `upgrade` (a line, sent back over a switched protocol).
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -106,17 +106,18 @@ fn document(status: StatusCode, value: &serde_json::Value) -> Response<Body> {
     response
 }
 
-/// Switches protocols, and then sends back what it receives.
+/// Switches protocols, and then sends back the line that it receives.
 fn upgrade(request: Request<Incoming>) -> Response<Body> {
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(request).await else { return };
         let mut io = TokioIo::new(upgraded);
         let mut buffer = [0; 1024];
         while let Ok(n @ 1..) = io.read(&mut buffer).await {
-            if io.write_all(&buffer[..n]).await.is_err() {
-                return;
+            if io.write_all(&buffer[..n]).await.is_err() || buffer[..n].contains(&b'\n') {
+                break;
             }
         }
+        let _ = io.shutdown().await;
     });
     let mut response = Response::new(Full::new(Bytes::new()).boxed());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

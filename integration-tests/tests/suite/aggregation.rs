@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use integration_tests::{Server, raw};
+use integration_tests::{Server, raw, switched};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 
@@ -182,7 +182,7 @@ fn streams_and_upgrades_pass(server: &Server) {
     assert_eq!(server.request("GET", "/apis/sample.test/v1/stream", None).text(), "first\nsecond\n");
     let request = b"GET /apis/sample.test/v1/upgrade HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admintoken\r\n\
         Connection: Upgrade\r\nUpgrade: echo\r\n\r\n";
-    let reply = raw(server.port(), request).expect("an answer");
-    assert_eq!(reply.status, 101, "{}", reply.text());
+    let reply = switched(server.port(), request, b"hello\n").expect("an answer");
+    assert_eq!((reply.status, reply.text().as_str()), (101, "hello\n"));
     assert!(reply.headers.contains(&("upgrade".to_owned(), "echo".to_owned())), "{:?}", reply.headers);
 }
