@@ -12,7 +12,7 @@ use machinery::{
 };
 
 use crate::{
-    documents::{Items, LARGEST, document, most},
+    documents::{Items, LARGEST, document, fitting},
     places::{self, Place, Step},
     work,
 };
@@ -21,7 +21,7 @@ use crate::{
 pub struct Case {
     /// What is filled, and with what.
     pub name: String,
-    /// The work with so many eighths of what the largest body holds; making it is no part of it.
+    /// The work with as much as so many bytes hold; making it is no part of it.
     pub make: Box<dyn Fn(usize) -> Work>,
 }
 
@@ -34,11 +34,15 @@ impl Case {
     }
 }
 
-/// All cases: of these rows, of custom resources, of patches and of managed fields.
+/// The name of a case that is not linear: whoever does not find it would find no other one.
+pub const SQUARE: &str = "all pairs of a list";
+
+/// All cases: of these rows, of custom resources, of patches and of managed fields; and [`SQUARE`].
 pub fn all(rows: Vec<Resource>) -> Vec<Case> {
     let mut rows: Vec<&'static Resource> = rows.into_iter().map(|row| &*Box::leak(Box::new(row))).collect();
     // What is in a template is tried in a pod.
     rows.sort_by_key(|row| row.kind != "Pod");
+    let pod = rows[0];
     let mut seen = HashSet::new();
     let mut cases = Vec::new();
     for row in rows {
@@ -51,7 +55,25 @@ pub fn all(rows: Vec<Resource>) -> Vec<Case> {
     cases.extend(of_custom_resources());
     cases.extend(of_patches());
     cases.extend(of_managers());
+    cases.push(square(pod));
     cases
+}
+
+/// The cheapest of squares beside a write that does as much as any: each volume of a pod looks at the names of all before it.
+fn square(pod: &'static Resource) -> Case {
+    let list = places::of(&pod.schema, &mut HashSet::new()).into_iter().find(|p| p.to_string() == ".spec.volumes");
+    let list = list.expect("pods have volumes");
+    Case::new(SQUARE, move |room| {
+        let numbers = 0..fitting(&list, Items::Distinct, room);
+        let pod_with = document(&pod.schema, (&pod.api_version(), &pod.kind), &list, Items::Distinct, numbers);
+        let text = json::encode(&pod_with);
+        Box::new(move || {
+            work::write(pod, &text, &text);
+            let volumes = pod_with.at(&["spec", "volumes"]).and_then(Value::as_array).unwrap_or_default();
+            let names = |count| volumes[..count].iter().filter(|volume| volume.str_at(&["name"]).is_none()).count();
+            assert_eq!((0..volumes.len()).map(names).sum::<usize>(), 0);
+        })
+    })
 }
 
 /// Which items tell something of a place.
@@ -72,8 +94,8 @@ fn kinds_of(place: &Place<'_>) -> impl Iterator<Item = Items> {
 
 fn of_place(row: &'static Resource, place: Place<'static>, items: Items) -> Case {
     let name = format!("{} {}{place} {items:?}", row.api_version(), row.kind);
-    Case::new(name, move |eighths| {
-        let count = most(&place, items) * eighths / 8;
+    Case::new(name, move |room| {
+        let count = fitting(&place, items, room);
         let text = |numbers: Range<usize>| {
             json::encode(&document(&row.schema, (&row.api_version(), &row.kind), &place, items, numbers))
         };
@@ -87,11 +109,11 @@ fn together(row: &'static Resource, places: &[Place<'static>]) -> Option<Case> {
     let is_plain = |place: &&Place<'_>| place.steps.iter().all(|step| matches!(step, Step::Field(_)));
     let places: Vec<Place<'static>> = places.iter().filter(is_plain).cloned().collect();
     (places.len() > 1).then(|| {
-        Case::new(format!("{} {} all", row.api_version(), row.kind), move |eighths| {
+        Case::new(format!("{} {} all", row.api_version(), row.kind), move |room| {
             let text = |shift: usize| {
                 let mut whole = Value::object();
                 for place in &places {
-                    let count = most(place, Items::Distinct) * eighths / 8 / places.len();
+                    let count = fitting(place, Items::Distinct, room / places.len());
                     let numbers = shift..count + shift;
                     let kind = (&*row.api_version(), &*row.kind);
                     let one = document(&row.schema, kind, place, Items::Distinct, numbers);
@@ -131,16 +153,16 @@ fn of_custom_resources() -> Vec<Case> {
     for place in places::of(schema, &mut HashSet::new()) {
         for items in kinds_of(&place) {
             let place = place.clone();
-            cases.push(Case::new(format!("custom{place} {items:?}"), move |eighths| {
-                let count = most(&place, items) * eighths / 8;
+            cases.push(Case::new(format!("custom{place} {items:?}"), move |room| {
+                let count = fitting(&place, items, room);
                 let text = |numbers| json::encode(&document(schema, ("example.com/v1", "One"), &place, items, numbers));
                 let (new, old) = (text(0..count), text(count / 2..count + count / 2));
                 Box::new(move || work::custom(schema, &new, &old))
             }));
         }
     }
-    cases.push(Case::new("custom unknown members", move |eighths| {
-        let members = members(eighths, 28, |i| (format!("a{i}"), Value::from(i as i64)));
+    cases.push(Case::new("custom unknown members", move |room| {
+        let members = members(room, 28, |i| (format!("a{i}"), Value::from(i as i64)));
         let mut object = object! { "apiVersion" => "example.com/v1", "kind" => "One" };
         object.set(&["metadata", "name"], "one");
         object.set(&["spec", "map"], array![object! { "name" => "b", "unknown" => members.clone() }]);
@@ -152,9 +174,8 @@ fn of_custom_resources() -> Vec<Case> {
 }
 
 /// Members of so many bytes each, as many as there is room for.
-fn members(eighths: usize, each: usize, member: impl Fn(usize) -> (String, Value)) -> Value {
-    let count = LARGEST / each * eighths / 8;
-    let entries = (0..count).map(member).map(|(name, value)| (Str::from(name), value));
+fn members(room: usize, each: usize, member: impl Fn(usize) -> (String, Value)) -> Value {
+    let entries = (0..room / each).map(member).map(|(name, value)| (Str::from(name), value));
     Value::Object(Map::from_entries(entries.collect()))
 }
 
@@ -166,10 +187,10 @@ fn config_map(data: Value) -> Value {
     object! { "apiVersion" => "v1", "kind" => "ConfigMap", "metadata" => object! { "name" => "one" }, "data" => data }
 }
 
-/// A strategic merge patch: what `make` gives with so many eighths, the object and the patch.
+/// A strategic merge patch: what `make` gives of so many bytes, the object and the patch.
 fn strategic(name: &str, make: impl Fn(usize) -> (Value, Value) + 'static) -> Case {
-    Case::new(format!("strategic {name}"), move |eighths| {
-        let (object, patch) = make(eighths);
+    Case::new(format!("strategic {name}"), move |room| {
+        let (object, patch) = make(room);
         let kind = object.str_at(&["kind"]).unwrap_or_default().to_owned();
         Box::new(move || drop(strategic::apply(&object, &patch, schema_of(&kind))))
     })
@@ -191,11 +212,11 @@ fn of_patches() -> Vec<Case> {
             (config_map(members(n, 48, text)), object! { "data" => none })
         }),
         strategic("members retained", move |n| {
-            let names: Value = (0..LARGEST / 24 * n / 8).map(|i| Value::from(format!("a{i}"))).collect();
+            let names: Value = (0..n / 24).map(|i| Value::from(format!("a{i}"))).collect();
             (config_map(members(n, 24, text)), object! { "data" => object! { "$retainKeys" => names } })
         }),
         strategic("a list and its order", move |n| {
-            let count = LARGEST / 64 * n / 8;
+            let count = n / 64;
             let item = |i: usize| object! { "name" => format!("v{i}"), "emptyDir" => object! {} };
             let pod = object! { "apiVersion" => "v1", "kind" => "Pod" };
             let volumes = |numbers: Range<usize>| numbers.map(item).collect::<Value>();
@@ -207,11 +228,11 @@ fn of_patches() -> Vec<Case> {
             patch.set(&["spec", "volumes"], (count / 2..count * 3 / 2).rev().map(item).collect::<Value>());
             (whole, patch)
         }),
-        Case::new("JSON patch of the head of a list", |eighths| {
-            let items: Value = (0..LARGEST / 4 * eighths / 8).map(|i| Value::from((i % 10) as i64)).collect();
+        Case::new("JSON patch of the head of a list", |room| {
+            let items: Value = (0..room / 4).map(|i| Value::from((i % 10) as i64)).collect();
             let object = object! { "list" => items };
             // Their number is limited, and so is what they may move together.
-            let patch: Value = (0..json_patch::MAX_OPERATIONS * eighths / 8)
+            let patch: Value = (0..json_patch::MAX_OPERATIONS * room / LARGEST)
                 .map(|_| object! { "op" => "add", "path" => "/list/0", "value" => 1 })
                 .collect();
             Box::new(move || drop(json_patch::apply(&object, &patch)))
@@ -231,8 +252,8 @@ fn of_managers() -> Vec<Case> {
             let rows = kube_core::resources();
             Box::leak(Box::new(rows.into_iter().find(|row| row.kind == "ConfigMap").expect("there is one")))
         };
-        Case::new(format!("managed fields: {name}"), move |eighths| {
-            let count = LARGEST / 192 * eighths / 8;
+        Case::new(format!("managed fields: {name}"), move |room| {
+            let count = room / 192;
             let mut object =
                 config_map((0..count).map(|i| (Str::from(format!("k{i}")), "x".into())).collect::<Map>().into());
             let all: Value = (0..count)
@@ -255,17 +276,17 @@ fn of_managers() -> Vec<Case> {
         managed("appliers", |_| ("Apply", "v1".into())),
         managed("updaters", |_| ("Update", "v1".into())),
         managed("versions that are gone", |i| ("Update", format!("v{}", i + 2))),
-        Case::new("managed fields: a set in another form", move |eighths| {
-            let keys = members(eighths, 48, |i| (format!("k:{{\"b\":{i}, \"a\":1}}"), Value::object()));
+        Case::new("managed fields: a set in another form", move |room| {
+            let keys = members(room, 48, |i| (format!("k:{{\"b\":{i}, \"a\":1}}"), Value::object()));
             Box::new(move || drop(apply::FieldSet::from_value(&object! { "f:list" => keys })))
         }),
-        Case::new("managed fields: of a scale", move |eighths| {
+        Case::new("managed fields: of a scale", move |room| {
             let fields = |i| {
                 let mut entry = entry(i, "Apply", "autoscaling/v1", Value::object());
                 entry.set(&["fieldsV1"], object! { "f:spec" => object! { "f:replicas" => object! {} } });
                 entry
             };
-            let count = LARGEST / 192 * eighths / 8;
+            let count = room / 192;
             let scaled: Value = (0..count).map(fields).collect();
             let parent: Value = (count / 2..count + count / 2)
                 .map(|i| {

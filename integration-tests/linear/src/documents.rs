@@ -10,7 +10,7 @@ use machinery::{
 
 use crate::places::{Place, Step};
 
-/// What a body may have, in bytes, with some room for what is around the list.
+/// What a list may have of the largest body, in bytes: there is some room for what is around it.
 pub const LARGEST: usize = (3 << 20) - (64 << 10);
 
 /// What the items are like.
@@ -99,11 +99,11 @@ fn full(schema: &Schema, items: Items, numbers: Range<usize>) -> Value {
     }
 }
 
-/// How many items the largest body holds.
-pub fn most(place: &Place<'_>, items: Items) -> usize {
+/// How many items there is room for in so many bytes.
+pub fn fitting(place: &Place<'_>, items: Items, room: usize) -> usize {
     const SOME: usize = 64;
     // Numbers grow: a later item says how long most of them are.
-    LARGEST * SOME / json::encode(&full(place.schema, items, 100_000..100_000 + SOME)).len()
+    room * SOME / json::encode(&full(place.schema, items, 100_000..100_000 + SOME)).len()
 }
 
 /// An object of a type in which one place has these items, and everything on the way to it is as it has to be.
