@@ -173,6 +173,31 @@ impl WatchEvent {
         }
     }
 
+    /// What a modified object was before.
+    pub fn previous(&self) -> Option<&Arc<Object>> {
+        match self {
+            WatchEvent::Object { change: Some(change), .. } => change.previous.as_ref().and_then(Entry::object),
+            WatchEvent::Object { .. } | WatchEvent::Bookmark { .. } => None,
+        }
+    }
+
+    /// The event as one sees it to whom the object was there `before`, or is `now`: for selections that no [`Filter`] can
+    /// make. `None` if it is none to him.
+    pub fn entering_or_leaving(self, before: bool, now: bool) -> Option<WatchEvent> {
+        let WatchEvent::Object { kind: EventType::Modified, object, change } = self else { return now.then_some(self) };
+        let (kind, object) = match (before, now) {
+            (false, false) => return None,
+            (true, true) => (EventType::Modified, object),
+            (false, true) => (EventType::Added, object),
+            (true, false) => {
+                let change = change.as_ref()?;
+                let previous = change.previous.as_ref().and_then(Entry::object)?;
+                (EventType::Deleted, change.departed(previous))
+            }
+        };
+        Some(WatchEvent::Object { kind, object, change })
+    }
+
     /// The JSON frame `{"type":…,"object":…}` and a newline, encoded once for all watchers. A bookmark's object is the
     /// server's to make: `bookmark` is called for it with the revision and whether it ends the initial events.
     pub fn json_frame(&self, bookmark: impl FnOnce(Revision, bool) -> Bytes) -> Bytes {

@@ -147,8 +147,17 @@ impl Cache {
         self.shared.revision().max(delivered.unwrap_or(0))
     }
 
-    /// A snapshot; see [`ReadAt`]. Waits (at most [`Options::patience`]) only if the cache is behind or not ready.
+    /// A snapshot; see [`ReadAt`]. Waits (at most [`Options::patience`]) only if the cache is behind or not ready. If it is not
+    /// ready by then, the store itself is read: only watches need the cache.
     pub async fn read(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
+        match self.read_cached(at).await {
+            Err(CacheError::NotReady) => self.read_unready(at).await,
+            done => done,
+        }
+    }
+
+    /// [`Cache::read`] of what the cache has, or will have in time.
+    pub(super) async fn read_cached(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
         match self.phase() {
             Phase::Stopped => return Err(CacheError::Stopped),
             Phase::Starting => {}
@@ -170,24 +179,29 @@ impl Cache {
         self.read_slowly(at).await
     }
 
-    /// The entry of one key; see [`ReadAt`]. Where the cache may be behind, the latest is what the store answers: nobody waits
-    /// until the cache has caught up.
+    /// The entry of one key; see [`ReadAt`]. Where the cache may be behind, or is not there yet, it is what the store answers:
+    /// nobody waits until the cache has caught up.
     pub async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, CacheError> {
-        if at != ReadAt::Latest || self.delivered().is_some() {
-            return Ok(self.read(at).await?.get(key).cloned());
-        }
+        let least = match at {
+            ReadAt::Latest if self.delivered().is_none() => 0,
+            ReadAt::Any if self.phase() == Phase::Starting => 0,
+            ReadAt::NotOlderThan(revision) if self.phase() == Phase::Starting => revision,
+            _ => return Ok(self.read(at).await?.get(key).cloned()),
+        };
         let latest = async {
             if self.is_live() && self.revision() >= self.asking.revision(&*self.store).await? {
-                return Ok(self.latest().get(key).cloned());
+                return Ok((self.latest().get(key).cloned(), Revision::MAX));
             }
-            let (found, _) = self.store.get(key).await?;
-            Ok(found.map(|kv| self.entry_of(kv)))
+            let (found, revision) = self.store.get(key).await?;
+            Ok((found.map(|kv| self.entry_of(kv)), revision))
         };
         if self.phase() == Phase::Stopped {
             return Err(CacheError::Stopped);
         }
         match tokio::time::timeout(self.shared.options.patience, latest).await {
-            Ok(entry) => entry.map_err(CacheError::Store),
+            Ok(Ok((entry, revision))) if revision >= least => Ok(entry),
+            Ok(Ok(_)) => Ok(self.read(at).await?.get(key).cloned()),
+            Ok(Err(error)) => Err(CacheError::Store(error)),
             Err(_) => Err(CacheError::Store(Error::Timeout(format!("reading {key}")))),
         }
     }
@@ -240,6 +254,24 @@ impl Cache {
                     done => done,
                 }
             }
+        }
+    }
+
+    /// What the store has while the cache is not ready. If it cannot say either, the client tries again.
+    async fn read_unready(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
+        let revision = match at {
+            ReadAt::Exact(revision) => Some(revision),
+            ReadAt::Any | ReadAt::Latest | ReadAt::NotOlderThan(_) => None,
+        };
+        let found = match self.read_from_store(revision).await {
+            Err(CacheError::Store(_)) => return Err(CacheError::NotReady),
+            found => found?,
+        };
+        match at {
+            ReadAt::NotOlderThan(asked) if found.revision() < asked => {
+                Err(CacheError::TooLarge { asked, current: found.revision() })
+            }
+            _ => Ok(found),
         }
     }
 

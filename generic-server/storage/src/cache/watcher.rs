@@ -164,7 +164,7 @@ impl Cache {
         };
         let mut tries = 0;
         loop {
-            let snapshot = self.read(read_at).await?;
+            let snapshot = self.read_cached(read_at).await?;
             let after = match start {
                 Start::After(revision) => revision,
                 Start::Now | Start::Initial(_) => snapshot.revision(),

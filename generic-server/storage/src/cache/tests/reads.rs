@@ -198,6 +198,31 @@ async fn before_the_first_list_reads_wait_and_then_ask_to_retry() {
     assert_eq!(show(&cache.read(ReadAt::Latest).await.unwrap()), "");
 }
 
+#[tokio::test(start_paused = true)]
+async fn while_the_cache_is_not_ready_the_store_answers_all_but_watches() {
+    let remote = Remote::new();
+    remote.refuse_watches(true);
+    let revision = put(&*remote, "a/x", "l f 1").await;
+    let cache = Cache::start(remote.clone(), PREFIX.into(), Arc::new(Words), options());
+    let key = format!("{PREFIX}a/x");
+    let asked = tokio::time::Instant::now();
+    for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(revision)] {
+        let found = cache.get(&key, at).await.unwrap();
+        assert_eq!(found.map(|entry| entry.revision()), Some(revision), "{at:?}");
+    }
+    assert!(asked.elapsed() < options().patience, "on a clock that only moves where all wait");
+    for at in [ReadAt::Any, ReadAt::Latest, ReadAt::NotOlderThan(revision), ReadAt::Exact(revision)] {
+        assert_eq!(show(&cache.read(at).await.unwrap()), "a/x=1", "{at:?}");
+    }
+    let later = ReadAt::NotOlderThan(revision + 1);
+    assert!(matches!(cache.read(later).await, Err(CacheError::TooLarge { .. })));
+    assert!(matches!(cache.get(&key, later).await, Err(CacheError::TooLarge { .. })));
+    assert!(matches!(cache.watch(Start::After(revision), all()).await, Err(CacheError::NotReady)));
+    remote.refuse_watches(false);
+    cache.ready().await.unwrap();
+    assert!(cache.watch(Start::After(revision), all()).await.is_ok());
+}
+
 #[tokio::test]
 async fn a_stopped_cache_refuses() {
     let (_store, cache) = memory_and_cache().await;

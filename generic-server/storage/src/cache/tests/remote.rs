@@ -14,6 +14,7 @@ pub(super) struct Remote {
     pub(super) memory: Arc<Memory>,
     link: Arc<Mutex<Link>>,
     refuse_ranges: AtomicBool,
+    refuse_watches: AtomicBool,
     /// Questions for the revision and for progress.
     pub(super) questions: [AtomicUsize; 2],
 }
@@ -58,6 +59,7 @@ impl Remote {
             memory: Memory::new(),
             link: Arc::default(),
             refuse_ranges: AtomicBool::new(false),
+            refuse_watches: AtomicBool::new(false),
             questions: Default::default(),
         })
     }
@@ -83,6 +85,10 @@ impl Remote {
 
     pub(super) fn refuse_ranges(&self, refuse: bool) {
         self.refuse_ranges.store(refuse, Ordering::SeqCst);
+    }
+
+    pub(super) fn refuse_watches(&self, refuse: bool) {
+        self.refuse_watches.store(refuse, Ordering::SeqCst);
     }
 }
 
@@ -112,6 +118,9 @@ impl Store for Remote {
     }
 
     async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
+        if self.refuse_watches.load(Ordering::SeqCst) {
+            return Err(Error::Unavailable("refused".into()));
+        }
         let relay = Arc::new(Relay { link: self.link.clone(), to: sink.clone() });
         let watch = self.memory.watch(prefix, after, relay).await?;
         self.link.lock().unwrap().sinks.push(sink);
