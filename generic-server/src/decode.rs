@@ -43,7 +43,7 @@ pub(crate) fn decode_object(
 ) -> Result<(Value, Vec<String>), Status> {
     let expected = Expected { gvk: kind, row };
     let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
-    let value = expected.check_kind(value, bytes, media)?;
+    let value = expected.check_kind(value, bytes, media, validation)?;
     let text = matches!(media, Media::Json).then_some(&**bytes);
     let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(&e))?;
     if cut && depth(&value) >= json::MAX_DEPTH {
@@ -149,7 +149,13 @@ impl Expected<'_> {
     }
 
     /// Fills in kind and apiVersion, or refuses another kind's document.
-    fn check_kind(&self, value: Value, bytes: &[u8], media: Media) -> Result<Value, Status> {
+    fn check_kind(
+        &self,
+        value: Value,
+        bytes: &[u8],
+        media: Media,
+        validation: FieldValidation,
+    ) -> Result<Value, Status> {
         let mut value = match value {
             Value::Null => Value::object(),
             Value::Object(_) => value,
@@ -183,7 +189,7 @@ impl Expected<'_> {
             }
         } else {
             if kind.is_empty() {
-                return Err(self.unrecognized_custom("Kind", bytes));
+                return Err(self.without_kind(bytes, validation));
             }
             if (api_version != expected || kind != self.gvk.kind) && self.gvk.kind == self.row.kind {
                 // Metadata are read before anybody looks at the type.
@@ -210,13 +216,13 @@ impl Expected<'_> {
         Ok(value)
     }
 
-    fn unrecognized_custom(&self, what: &str, bytes: &[u8]) -> Status {
-        let kind = self.gvk.kind;
-        let text = String::from_utf8_lossy(bytes);
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): Object '{what}' is missing in '{text}' ({})",
-            excerpt(bytes)
-        ))
+    /// A custom resource that does not say what it is. Who reads strictly has heard of no type then.
+    fn without_kind(&self, bytes: &[u8], validation: FieldValidation) -> Status {
+        let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
+        match validation {
+            FieldValidation::Ignore => self.unhandled(&why),
+            FieldValidation::Warn | FieldValidation::Strict => self.unrecognized(&why, bytes),
+        }
     }
 
     /// A document of another type: it is refused as unknown, as one that cannot be read (`read` says why), or as one that

@@ -20,9 +20,15 @@ use std::{
 use machinery::{Str, meta::status::Status};
 use tokio::{runtime, sync::oneshot};
 
-/// Documents of up to so many bytes are handled where they are. A worst one of this size (tiny items, each of which is wrong)
-/// takes some three milliseconds, and the change of threads a hundredth of that.
+/// Documents of up to so many bytes are handled where they are, if they do not hold more than [`VALUES`]. One of this size
+/// takes some three milliseconds.
 pub const INLINE: usize = 64 << 10;
+
+/// Documents that are sent and hold more values than this are not handled where they are, however short they are. What takes
+/// long are tiny items that are wrong in many ways: each costs up to ten microseconds, with the text that says so (64 KiB
+/// of empty topology constraints, containers or ports of services take 130 ms). So many take five milliseconds, and the
+/// change of threads a hundredth of that.
+pub const VALUES: usize = 512;
 
 /// Who asks where a document is shown to somebody who has been let in long ago: lists and watches have one queue.
 pub const SHOWN: &str = "";

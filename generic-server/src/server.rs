@@ -121,8 +121,12 @@ async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
     }
     let (wanted, audit) = (response::wanted(&request), request.audit.clone());
     let answer = handlers::serve(request, entry).await;
-    // What has no route has none to warn of.
-    if answer.as_ref().is_err_and(|status| [Status::path_not_found(), Status::method_not_allowed()].contains(status)) {
+    // What has no route has none to warn of, nor has what a route does not take or give: its status is in its text.
+    let is_routed = |status: &Status| {
+        ![Status::path_not_found(), Status::method_not_allowed()].contains(status)
+            && !["406: ", "415: "].iter().any(|code| status.message.starts_with(code))
+    };
+    if answer.as_ref().is_err_and(|status| !is_routed(status)) {
         return answer;
     }
     audit.annotate_at_end("k8s.io/deprecated", "true");

@@ -39,6 +39,12 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// PUT without a resourceVersion overwrites.
     pub(crate) unconditional_update: bool,
+    /// A new object's metadata are looked at when nothing else is wrong with it.
+    pub(crate) metadata_last: bool,
+    /// Objects have no dependents: what a DELETE says of them is passed over.
+    pub(crate) childless: bool,
+    /// Annotations that stand for members of upstream's internal type.
+    pub(crate) hidden_annotations: &'static [&'static str],
     /// A DELETE without a propagation policy leaves dependents alone.
     pub(crate) orphans: bool,
     /// What whoever deletes an object without a word on its dependents is told.
@@ -116,6 +122,9 @@ impl Rules {
         standard_finalizers: true,
         create_on_update: false,
         unconditional_update: true,
+        metadata_last: false,
+        childless: false,
+        hidden_annotations: &[],
         orphans: false,
         orphan_warning: None,
         defaults: |_| {},
@@ -431,6 +440,18 @@ impl Strategy for Kind {
 
     fn orphan_warning(&self) -> Option<&'static str> {
         self.rules.orphan_warning
+    }
+
+    fn judges_metadata_last(&self) -> bool {
+        self.rules.metadata_last
+    }
+
+    fn may_have_dependents(&self) -> bool {
+        !self.rules.childless
+    }
+
+    fn hidden_annotations(&self) -> &'static [&'static str] {
+        self.rules.hidden_annotations
     }
 
     fn generation_fields(&self) -> Option<&'static [&'static str]> {

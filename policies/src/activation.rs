@@ -7,6 +7,7 @@ use std::{
 };
 
 use cel::{Decl, Program, Value as CelValue, Variables, from_json};
+use generic_server::offload;
 use machinery::{Str, Value};
 
 use crate::{
@@ -18,6 +19,8 @@ use crate::{
 
 /// What one evaluation may cost (upstream's PerCallLimit).
 const CALL_LIMIT: u64 = 1_000_000;
+/// What costs no more is evaluated where it is: it takes some four milliseconds.
+const CHEAP: u64 = 100_000;
 /// What the expressions of a policy may cost together for one write (upstream's RuntimeCELCostBudget).
 pub(crate) const BUDGET: u64 = 10_000_000;
 /// What its match conditions may cost together (upstream's RuntimeCELCostBudgetMatchConditions).
@@ -132,10 +135,18 @@ impl<'a> Activation<'a> {
             Ok(program) => program,
             Err(fault) => return Ok(Err(format!("compilation error: {fault}"))),
         };
-        let (result, cost) = program.evaluate(self, CALL_LIMIT);
+        let (result, cost) = self.run(program);
         let spent = self.spent.take().saturating_add(cost);
         *left = left.checked_sub(spent).ok_or(OutOfBudget)?;
         Ok(result.map_err(|error| format!("expression '{}' resulted in error: {error}", expression.text)))
+    }
+
+    /// Evaluates a program, outside of the reactor if that is dear.
+    fn run(&self, program: &Program) -> (cel::Result, u64) {
+        match program.evaluate(self, CHEAP) {
+            (Err(cel::Error::CostLimit), _) => offload::once(usize::MAX, || program.evaluate(self, CALL_LIMIT)),
+            done => done,
+        }
     }
 
     fn variable(&self, at: usize) -> cel::Result {
@@ -151,7 +162,7 @@ impl<'a> Activation<'a> {
         }
         let result = match &self.variables[at].program {
             Ok(program) => {
-                let (result, cost) = program.evaluate(self, CALL_LIMIT);
+                let (result, cost) = self.run(program);
                 self.spent.set(self.spent.get().saturating_add(cost));
                 result.map_err(|e| cel::Error::new(format!("composited variable {name:?} fails to evaluate: {e}")))
             }

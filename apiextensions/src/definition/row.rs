@@ -72,4 +72,8 @@ impl Printer for Plain {
         let text = |path: &[&str]| Value::from(object.str_at(path).unwrap_or_default());
         vec![text(&["metadata", "name"]), text(&["metadata", "creationTimestamp"])]
     }
+
+    fn has_no_rows(&self) -> bool {
+        true
+    }
 }

@@ -6,6 +6,7 @@ mod run;
 use std::sync::Arc;
 
 use cel::{Decl, Env, Program, Type};
+use generic_server::offload;
 use machinery::{
     Str, Value,
     schema::{ListType, Schema, Shape, structural},
@@ -19,6 +20,8 @@ pub(crate) use run::run;
 const CALL_LIMIT: u64 = 1_000_000;
 /// What all rules together may cost for one object (upstream's RuntimeCELCostBudget).
 const OBJECT_LIMIT: u64 = 10_000_000;
+/// Rules that may cost more than this are run outside of the reactor. A million takes some forty milliseconds.
+const LONG: u64 = 100_000;
 /// The place of `oldSelf` among the variables; `self` is the first.
 const OLD_SELF: usize = 1;
 
@@ -34,6 +37,8 @@ pub(crate) struct RuleTree {
     items: Option<Box<RuleTree>>,
     /// How items are found again in the old list.
     list_type: ListType,
+    /// What all rules may cost together for an object that is handled in the reactor.
+    cost: u64,
 }
 
 /// A rule.
@@ -70,6 +75,12 @@ impl Compiled {
             compile(&env, message, &Type::String, "messageExpression ", "messageExpression must evaluate to a string")
         });
         Compiled { rule: compiled, message }
+    }
+
+    /// What it may cost.
+    fn cost(&self) -> u64 {
+        let programs = [Some(&self.rule), self.message.as_ref()].into_iter().flatten().flatten();
+        programs.map(|program| program.cost().max).fold(0, u64::saturating_add)
     }
 
     /// Whether the rule looks at what was there before.
@@ -122,19 +133,36 @@ impl Rule {
 impl RuleTree {
     /// The rules of a schema. `root`: it is of a whole object. `None` if there are none.
     pub(crate) fn of(schema: &Schema, root: bool) -> Option<RuleTree> {
-        let below = |schema: &Schema| RuleTree::of(schema, schema.embedded_resource);
+        RuleTree::counted(schema, root, 1)
+    }
+
+    /// Whether running them may take long even on a small object.
+    pub(crate) fn takes_long(&self) -> bool {
+        self.cost > LONG
+    }
+
+    /// `count`: how many values of the schema a small object has at most.
+    fn counted(schema: &Schema, root: bool, count: u64) -> Option<RuleTree> {
+        const MOST: u64 = offload::INLINE as u64; // of a byte each
+        let limits = schema.validation.as_deref();
+        let same = |schema: &Schema| RuleTree::counted(schema, schema.embedded_resource, count);
+        let each = |schema: &Schema, most: Option<i64>| {
+            let most = most.and_then(|most| u64::try_from(most).ok()).unwrap_or(MOST);
+            RuleTree::counted(schema, schema.embedded_resource, count.saturating_mul(most).min(MOST))
+        };
         let mut fields = Vec::new();
         let (mut values, mut items) = (None, None);
+        let most_values = limits.and_then(|v| v.max_properties);
         match &schema.shape {
             Shape::Object(object) => {
-                fields.extend(object.fields.iter().filter_map(|f| Some((f.name.clone(), below(&f.schema)?))));
-                values = object.additional.as_deref().and_then(below).map(Box::new);
+                fields.extend(object.fields.iter().filter_map(|f| Some((f.name.clone(), same(&f.schema)?))));
+                values = object.additional.as_deref().and_then(|values| each(values, most_values)).map(Box::new);
             }
-            Shape::Map(of) => values = below(of).map(Box::new),
-            Shape::List(of) => items = below(of).map(Box::new),
+            Shape::Map(of) => values = each(of, most_values).map(Box::new),
+            Shape::List(of) => items = each(of, limits.and_then(|v| v.max_items)).map(Box::new),
             _ => {}
         }
-        let written = schema.validation.as_deref().map_or(&[][..], |v| &v.rules);
+        let written = limits.map_or(&[][..], |v| &v.rules);
         let decl = if written.is_empty() { None } else { Decl::of_schema(schema, root, "self").map(Arc::new) };
         let rules: Vec<Rule> = match &decl {
             Some(decl) => written.iter().filter_map(|rule| Rule::of(rule, schema, decl)).collect(),
@@ -143,7 +171,40 @@ impl RuleTree {
         if rules.is_empty() && fields.is_empty() && values.is_none() && items.is_none() {
             return None;
         }
-        let type_name = schema.validation.as_deref().map(|v| v.type_name.clone()).unwrap_or_default();
-        Some(RuleTree { rules, decl, type_name, fields, values, items, list_type: schema.list_type.clone() })
+        let own = rules.iter().map(|rule| rule.compiled.cost()).fold(0, u64::saturating_add).saturating_mul(count);
+        let below = fields.iter().map(|(_, tree)| tree).chain(values.as_deref()).chain(items.as_deref());
+        let cost = below.map(|tree| tree.cost).fold(own, u64::saturating_add);
+        let type_name = limits.map(|v| v.type_name.clone()).unwrap_or_default();
+        Some(RuleTree { rules, decl, type_name, fields, values, items, list_type: schema.list_type.clone(), cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::{array, object};
+
+    use super::*;
+
+    #[test]
+    fn what_rules_may_cost_says_where_they_are_run() {
+        let rule = |text: &str| array![object! { "rule" => text }];
+        let list = |most: Option<i64>, rule: Value, of_items: Value| {
+            let items = object! { "type" => "integer", "x-kubernetes-validations" => of_items };
+            let mut list = object! { "type" => "array", "items" => items, "x-kubernetes-validations" => rule };
+            list.set(&["maxItems"], most.map_or(Value::Null, Value::from));
+            object! { "type" => "object", "properties" => object! { "list" => list } }
+        };
+        let check = |schema: Value, expect: Option<bool>| {
+            let tree = RuleTree::of(&structural::parse(&schema), true);
+            assert_eq!(tree.map(|tree| tree.takes_long()), expect, "{schema:?}");
+        };
+        let none = || Value::from(Vec::<Value>::new());
+        check(list(None, none(), none()), None);
+        check(list(None, rule("self.size() > 1"), none()), Some(false));
+        let pairs = "self.all(a, self.exists_one(b, a == b))";
+        check(list(Some(10), rule(pairs), none()), Some(false));
+        check(list(Some(500), rule(pairs), none()), Some(true));
+        check(list(None, none(), rule("self > 1")), Some(true));
+        check(list(Some(100), none(), rule("self > 1")), Some(false));
     }
 }

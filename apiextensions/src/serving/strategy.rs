@@ -122,34 +122,38 @@ impl Scale {
 
     fn status_errors(&self, object: &Value) -> Vec<FieldError> {
         let mut errors: Vec<FieldError> = replicas_error(object, &self.status_replicas).into_iter().collect();
-        if let Some(path) = &self.selector
-            && let Some(value) = nested(object, path)
-            && value.is_none_or(|v| v.as_str().is_none())
-        {
-            let why = accessor_error(path, value, "string");
-            errors.push(FieldError::invalid(path, "", why));
+        if let Some(path) = &self.selector {
+            let wrong = match nested(object, path) {
+                Ok(None | Some(Value::String(_))) => None,
+                Ok(Some(other)) => Some(accessor_error(path, other, "string")),
+                Err(why) => Some(why),
+            };
+            errors.extend(wrong.map(|why| FieldError::invalid(path, "", why)));
         }
         errors
     }
 }
 
-/// The value at a path: `None` if it is absent, `Some(None)` if something on the way is no object.
-fn nested<'a>(object: &'a Value, path: &str) -> Option<Option<&'a Value>> {
-    let mut value = object;
+/// The value at a path, or the error of something on the way to it that is no object.
+fn nested<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let (mut value, mut at) = (object, String::new());
     for key in split(path) {
-        let Some(members) = value.as_object() else { return Some(None) };
-        value = members.get(&key)?;
+        at.push('.');
+        at.push_str(&key);
+        let Some(members) = value.as_object() else {
+            return Err(accessor_error(&at, value, "map[string]interface{}"));
+        };
+        match members.get(&key) {
+            Some(found) => value = found,
+            None => return Ok(None),
+        }
     }
-    Some(Some(value))
+    Ok(Some(value))
 }
 
-fn accessor_error(path: &str, value: Option<&Value>, expected: &str) -> String {
-    let (shown, found) = match value {
-        Some(value) => (machinery::json::encode_text(value), go_type(value)),
-        None => (String::new(), "map[string]interface {}"),
-    };
-    let shown = shown.trim_matches('"');
-    format!("{path} accessor error: {shown} is of the type {found}, expected {expected}")
+fn accessor_error(path: &str, value: &Value, expected: &str) -> String {
+    let shown = machinery::json::encode_text(value);
+    format!("{path} accessor error: {} is of the type {}, expected {expected}", shown.trim_matches('"'), go_type(value))
 }
 
 pub(super) fn go_type(value: &Value) -> &'static str {
@@ -165,10 +169,12 @@ pub(super) fn go_type(value: &Value) -> &'static str {
 }
 
 fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
-    let value = nested(object, path)?;
-    let number = match value {
-        Some(Value::Int(number)) => *number,
-        other => return Some(FieldError::invalid(path, 0, accessor_error(path, other, "int64"))),
+    let wrong = |why: String| Some(FieldError::invalid(path, 0, why));
+    let number = match nested(object, path) {
+        Ok(None) => return None,
+        Ok(Some(Value::Int(number))) => *number,
+        Ok(Some(other)) => return wrong(accessor_error(path, other, "int64")),
+        Err(why) => return wrong(why),
     };
     let max = i64::from(i32::MAX);
     if number < 0 {
@@ -296,6 +302,14 @@ impl Strategy for CustomStrategy {
 
     fn validate_status_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
         self.rules(cx.version).map(|rules| rules.status(new, old)).unwrap_or_default()
+    }
+
+    /// What rules may cost is known when they are compiled, and that takes long itself.
+    fn takes_long(&self, version: &str) -> bool {
+        self.rules(version).is_some_and(|rules| match rules.rules.get() {
+            Some(tree) => tree.as_ref().is_some_and(RuleTree::takes_long),
+            None => true,
+        })
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

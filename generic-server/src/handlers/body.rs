@@ -35,6 +35,23 @@ pub(super) async fn read_ahead(request: &mut Request) {
     request.extensions.insert(ReadAhead(body));
 }
 
+/// How many values the body holds that was read ahead, roughly: of texts what separates them is counted; a message may
+/// have one in few bytes.
+pub(super) fn values_ahead(request: &Request) -> usize {
+    match request.extensions.get() {
+        Some(ReadAhead(Ok(bytes))) => values(bytes),
+        _ => 0,
+    }
+}
+
+fn values(document: &[u8]) -> usize {
+    const OF_A_MESSAGE: usize = 8;
+    match document.starts_with(b"k8s\0") {
+        true => document.len() / OF_A_MESSAGE,
+        false => document.iter().filter(|byte| matches!(byte, b',' | b'\n')).count(),
+    }
+}
+
 /// The whole body, up to the limit.
 pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
     match request.extensions.remove() {
@@ -103,4 +120,16 @@ pub async fn read_object(
     report(&Expected { gvk: kind, row }, validation, problems, warnings)?;
     request.audit.object(&value);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_documents_may_hold_many_values() {
+        assert_eq!(values(b"{\"a\":[{},{},{}],\"b\":1}"), 3);
+        assert_eq!(values(b"a:\n- {}\n- {}\n"), 3);
+        assert_eq!(values(&[b"k8s\0".as_slice(), &[0; 60]].concat()), 8);
+    }
 }

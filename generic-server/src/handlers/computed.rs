@@ -44,7 +44,7 @@ impl<S: Source> Endpoint for Computed<S> {
         if request.info.verb == Verb::Get {
             return view.document(StatusCode::OK, &self.source.one(&request.info.name).await?);
         }
-        let options = ListOptions::read(&request, &self.entry.row, false)?;
+        let options = ListOptions::read_whole(&request, &self.entry.row, false)?;
         let mut objects = self.source.all().await;
         objects.retain(|object| options.selection.matches_value(object));
         view.documents(objects)

@@ -6,6 +6,7 @@ use machinery::{
     request::{Verb, Verbs},
 };
 
+use super::patch::PatchType;
 use crate::{
     request::Request,
     response::{Response, page_not_found},
@@ -27,9 +28,12 @@ pub(super) fn check_route(request: &Request, entry: &Entry) -> Result<Option<Res
         row.subresource(&info.subresource).ok_or_else(|| Status::not_found(&resource, &info.name))?.verbs
     };
     if !verbs.contains(info.verb) {
-        let verb =
-            if info.verb == Verb::Other { request.method.as_str().to_ascii_lowercase() } else { info.verb.to_string() };
+        // Methods that make no verb have no name.
+        let verb = if info.verb == Verb::Other { String::new() } else { info.verb.to_string() };
         return Err(Status::method_not_supported(&resource, &verb));
+    }
+    if info.verb == Verb::Patch {
+        PatchType::read(request.header("content-type"), row)?;
     }
     if matches!(info.verb, Verb::Update | Verb::Patch | Verb::Delete) && info.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));

@@ -18,6 +18,9 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     if let Some(why) = target.entry.row.strategy.refuse_delete(&info.name) {
         return Err(Status::forbidden(&target.registry.group_resource(), &info.name, why));
     }
+    if options.propagation.is_none() && options.orphan_dependents.is_none() {
+        warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there is no object
+    }
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let mut write = Write {
         row: &target.entry.row,

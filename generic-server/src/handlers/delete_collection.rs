@@ -21,7 +21,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there are no objects
     }
     let info = &target.request.info;
-    let page = read_page(&target.registry, &info.namespace, &list).await?;
+    let page = read_page(&target.registry, &view, &info.namespace, &list).await?;
     view.convert_all(target.registry.lister(), &page.objects).await?;
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let target_ref = &*target;

@@ -3,10 +3,14 @@
 use std::pin::pin;
 
 use http::StatusCode;
-use machinery::meta::{gvk::GroupResource, status::Status};
+use machinery::meta::status::Status;
 use storage::cache::ReadAt;
 
-use super::{Target, list_options::parse_revision, transform};
+use super::{
+    Target,
+    list_options::{parse_resource_version, parse_revision},
+    transform,
+};
 use crate::{offload, response::Response};
 
 /// Answers the request.
@@ -20,19 +24,17 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         "" => ReadAt::Latest,
         "0" => ReadAt::Any,
         text => {
-            let revision = parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?;
+            // Kinds that are forgotten in time are in no cache of upstream's, and its store words it otherwise.
+            let revision = match target.entry.row.strategy.expires() {
+                true => parse_resource_version(text)?,
+                false => parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?,
+            };
             ReadAt::NotOlderThan(revision)
         }
     };
     let info = &target.request.info;
-    let object = target.registry.get(&info.namespace, &info.name, at).await.map_err(|status| {
-        // A registry may be several groups'; a client hears of its own.
-        if !status.is_not_found() {
-            return status;
-        }
-        let row = &target.entry.row;
-        Status::not_found(&GroupResource::new(row.group.clone(), row.plural.clone()), &info.name)
-    })?;
+    let object = target.registry.get(&info.namespace, &info.name, at).await;
+    let object = object.map_err(|status| target.in_own_group(status))?;
     let shown = view.object(StatusCode::OK, &target.registry, &object);
     if object.bytes().len() <= offload::INLINE {
         return shown.await;

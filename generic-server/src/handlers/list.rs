@@ -8,6 +8,7 @@ use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot, Term};
 use super::{
     Target,
     continuation::Continuation,
+    converted,
     list_options::ListOptions,
     transform::{ListMeta, View},
 };
@@ -19,7 +20,7 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
     let options = ListOptions::read(&target.request, &target.entry.row, false)?;
     let namespace = target.request.info.namespace.clone();
-    let page = read_page(&target.registry, &namespace, &options).await?;
+    let page = read_page(&target.registry, &view, &namespace, &options).await?;
     view.list(target.registry.lister(), page.objects, &page.meta).await
 }
 
@@ -32,14 +33,22 @@ pub(super) struct Page {
 }
 
 /// Reads the page that the options ask for.
-pub(super) async fn read_page(registry: &Registry, namespace: &str, options: &ListOptions) -> Result<Page, Status> {
+pub(super) async fn read_page(
+    registry: &Arc<Registry>,
+    view: &View,
+    namespace: &str,
+    options: &ListOptions,
+) -> Result<Page, Status> {
     let at = options.read_at()?;
     let snapshot = match registry.cache().read(at).await {
         Ok(snapshot) => snapshot,
         Err(CacheError::Expired { .. }) => return Err(expired(registry, options).await),
         Err(error) => return Err(read_error(&error, &registry.group_resource())),
     };
-    select(registry, namespace, options, &snapshot, at)
+    match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
+        Some(version) => converted::select(registry.lister(), view.row(), version, namespace, options, &snapshot, at).await,
+        None => select(registry, namespace, options, &snapshot, at),
+    }
 }
 
 fn select(
@@ -66,13 +75,7 @@ fn select(
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let mut objects = Vec::new();
     let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
-    let go_on = |last: &Arc<Object>| {
-        let revision = match at {
-            ReadAt::Exact(revision) => revision,
-            _ => snapshot.revision(),
-        };
-        Continuation { revision: Some(revision), start: format!("{}\0", &last.key()[prefix.len()..]) }.token()
-    };
+    let go_on = |last: &Arc<Object>| go_on_after(last, &prefix, snapshot, at);
     // An index answers for pinned fields and labels (pods of a node, of an application) without a look at the others.
     let terms = options.selection.terms();
     if let Some(indexed) = snapshot.by_terms(&terms, &prefix, start.as_deref()) {
@@ -124,6 +127,15 @@ fn select(
         return Err(registry.unreadable_items(&unreadable));
     }
     Ok(Page { objects, meta })
+}
+
+/// The token of a list that goes on after this object.
+pub(super) fn go_on_after(last: &Object, prefix: &str, snapshot: &Snapshot, at: ReadAt) -> String {
+    let revision = match at {
+        ReadAt::Exact(revision) => revision,
+        _ => snapshot.revision(),
+    };
+    Continuation { revision: Some(revision), start: format!("{}\0", &last.key()[prefix.len()..]) }.token()
 }
 
 /// The 410 of a list whose state is gone; a client that pages gets a token to go on without consistency.

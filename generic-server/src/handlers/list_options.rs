@@ -13,7 +13,7 @@ use machinery::{
 };
 use storage::{
     Revision,
-    cache::{Filter, Object, ReadAt, Term},
+    cache::{Fields, Filter, Labels, Object, ReadAt, Term},
 };
 
 use super::continuation::Continuation;
@@ -69,6 +69,23 @@ impl Selection {
     /// The name that is pinned, if one is.
     pub(super) fn name(&self) -> Option<&str> {
         self.fields.iter().find(|(place, _, equal)| *place == Place::Name && *equal).map(|(_, value, _)| value.as_str())
+    }
+
+    /// Whether it depends on more than name and namespace, which are the same in all versions of an object.
+    pub(super) fn looks_into_objects(&self) -> bool {
+        !self.labels.is_everything() || self.fields.iter().any(|(place, ..)| matches!(place, Place::Field(_)))
+    }
+
+    /// As much of it as depends on name and namespace.
+    pub(super) fn of_names(&self) -> Selection {
+        let fields = self.fields.iter().filter(|(place, ..)| !matches!(place, Place::Field(_)));
+        Selection { labels: LabelSelector::default(), fields: fields.cloned().collect() }
+    }
+
+    /// Whether an object is selected that has these labels and fields in the version asked for.
+    pub(super) fn matches_with(&self, object: &Object, labels: &Labels, fields: &Fields) -> bool {
+        let namespace = object.namespace().unwrap_or("");
+        self.matches_parts(object.name(), namespace, |i| fields.get(i).unwrap_or_default(), |key| labels.get(key))
     }
 
     /// Whether an object that is in no cache is selected. Its row has no fields of its own to select by.
@@ -133,6 +150,19 @@ impl Filter for Selection {
 impl ListOptions {
     /// Reads and validates the query.
     pub(super) fn read(request: &Request, row: &Resource, watch: bool) -> Result<Self, Status> {
+        let mut options = Self::read_whole(request, row, watch)?;
+        let token = request.query.get("continue").unwrap_or("");
+        if !token.is_empty() && !watch {
+            options.continuation = Some(Continuation::open(token)?);
+            if !matches!(options.resource_version.as_str(), "" | "0") {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+        }
+        Ok(options)
+    }
+
+    /// The same of what has no pages: a list goes on nowhere.
+    pub(super) fn read_whole(request: &Request, row: &Resource, watch: bool) -> Result<Self, Status> {
         let query = &request.query;
         let text = |key: &str| Str::from(query.get(key).unwrap_or(""));
         let limit = query.get("limit").map_or(Ok(0), parse_int)?;
@@ -149,16 +179,12 @@ impl ListOptions {
             return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors));
         }
         let fields = resolve_fields(&fields, row)?;
-        let continuation = if token.is_empty() || watch { None } else { Some(Continuation::open(&token)?) };
-        if continuation.is_some() && !matches!(version.as_str(), "" | "0") {
-            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-        }
         Ok(ListOptions {
             selection: Arc::new(Selection { labels, fields }),
             resource_version: version,
             version_match,
             limit: usize::try_from(limit).unwrap_or(0),
-            continuation,
+            continuation: None,
             bookmarks: query.flag("allowWatchBookmarks"),
             send_initial_events,
             timeout: timeout.filter(|t| *t != 0).map(seconds),

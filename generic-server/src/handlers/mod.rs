@@ -3,6 +3,7 @@
 mod body;
 pub mod computed;
 mod continuation;
+mod converted;
 mod create;
 mod custom;
 mod delete;
@@ -26,6 +27,7 @@ use std::{pin::pin, sync::Arc};
 
 use http::Method;
 use machinery::{
+    Str,
     codec::scan,
     meta::{gvk::GroupResource, names, status::Status},
 };
@@ -61,6 +63,25 @@ impl Target {
         }
     }
 
+    /// What is said of the resource as its registry calls it, of the resource as the request calls it: a registry may be several
+    /// groups', and a client hears of its own.
+    fn in_own_group(&self, mut status: Status) -> Status {
+        let (own, known) = (&self.entry.row.group, &self.registry.row.group);
+        if own == known {
+            return status;
+        }
+        let resource = |group: &Str| GroupResource::new(group.clone(), self.entry.row.plural.clone()).to_string();
+        if let Some(details) = &mut status.details
+            && details.kind == self.entry.row.plural
+            && details.group == *known
+        {
+            details.group = own.clone();
+            let (from, to) = (format!("{} \"", resource(known)), format!("{} \"", resource(own)));
+            status.message = status.message.replacen(&from, &to, 1);
+        }
+        status
+    }
+
     /// [`Target::settle`] for an object as it was written.
     async fn settle_written(&self, dry_run: bool, written: &Written) {
         if self.entry.after_write.is_some() {
@@ -72,10 +93,13 @@ impl Target {
 
 /// Answers a request for a resource that has a row. What is about large documents is answered outside of the reactor.
 pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
-    if !is_large(&request, &entry) {
+    let is_large = is_large(&request, &entry);
+    if is_large || brings_more(&request, &entry, offload::VALUES) {
+        body::read_ahead(&mut request).await;
+    }
+    if !is_large && body::values_ahead(&request) <= offload::VALUES {
         return answer(request, entry).await;
     }
-    body::read_ahead(&mut request).await;
     let (user, wanted) = (request.user.clone(), response::wanted(&request));
     let work = async {
         // An error may be as large as what it is about.
@@ -84,18 +108,30 @@ pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, 
     offload::run(&user.name, pin!(work)).await
 }
 
-/// Whether a write is about more than is handled in place: what it brings, what is there, or many objects. What is handed
-/// on is not read here, whatever its size, and reads know their objects themselves.
+/// Whether a request is a write whose document is read here.
+fn is_write(request: &Request, entry: &Entry) -> bool {
+    let info = &request.info;
+    let is_handed_on = || {
+        let kind = entry.row.subresource(&info.subresource).map(|s| &s.kind);
+        matches!(kind, Some(SubresourceKind::Proxy))
+    };
+    !matches!(info.verb, Verb::Get | Verb::List | Verb::Watch | Verb::Connect | Verb::Other) && !is_handed_on()
+}
+
+/// Whether a write may bring a document of more bytes than that.
+fn brings_more(request: &Request, entry: &Entry, bytes: usize) -> bool {
+    is_write(request, entry) && body::may_exceed(request, bytes)
+}
+
+/// Whether a write is about more than is handled in place: what it brings, what is there, or many objects; or whether what
+/// judges it may take as long all the same. What is handed on is not read here, whatever its size, and reads know their
+/// objects themselves.
 fn is_large(request: &Request, entry: &Entry) -> bool {
     let (info, row) = (&request.info, &entry.row);
-    let is_handed_on = || {
-        let kind = row.subresource(&info.subresource).map(|s| &s.kind);
-        info.verb == Verb::Connect || matches!(kind, Some(SubresourceKind::Proxy))
-    };
     match info.verb {
-        Verb::Get | Verb::List | Verb::Watch | Verb::Connect | Verb::Other => return false,
-        _ if is_handed_on() => return false,
+        _ if !is_write(request, entry) => return false,
         Verb::DeleteCollection => return true,
+        Verb::Create | Verb::Update | Verb::Patch if row.strategy.takes_long(&row.version) => return true,
         _ if body::may_exceed(request, offload::INLINE) => return true,
         _ => {}
     }
@@ -119,7 +155,6 @@ async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status>
         return endpoint.serve(request).await;
     }
     let Some(registry) = entry.registry.clone() else { return Err(Status::method_not_allowed()) };
-    registry.ready().await?;
     let target = Target { request, registry, entry: entry.clone() };
     if let Some(kind) = entry.row.subresource(&subresource).map(|s| &s.kind) {
         return match kind {
@@ -143,6 +178,7 @@ async fn serve_object(mut target: Target) -> Result<Response, Status> {
         Verb::DeleteCollection => delete_collection::serve(&mut target, &mut warnings).await,
         Verb::Connect | Verb::Other => return Err(Status::method_not_allowed()),
     };
+    let answer = answer.map_err(|status| target.in_own_group(status));
     warned(&target.request, answer, &warnings)
 }
 
@@ -189,6 +225,7 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         return Err(match is_watch_path(&info.path) {
             true => Status::path_not_found(),
             false => {
+                list_options::ListOptions::read(request, row, true)?;
                 let resource = GroupResource::new(row.group.clone(), row.plural.clone());
                 Status::method_not_supported(&resource, "watch")
             }

@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use http::StatusCode;
 use machinery::{
-    Str, Value,
+    Map, Value,
     codec::{json, protobuf, scan},
     meta::{field_error::FieldError, status::Status, time},
     object,
@@ -22,7 +22,7 @@ use crate::{
     recorded::Shown,
     registry::{Lister, VersionForm, Written},
     request::Request,
-    resource::{Column, Converter, Printer},
+    resource::{Column, Printer, Resource},
     response::{self, Response, encode},
     table::Entry,
 };
@@ -124,6 +124,16 @@ impl View {
         self.version.as_ref().is_some_and(VersionForm::is_remote)
     }
 
+    /// The version asked for, if somebody else must be asked for objects in it, who may give them other labels.
+    pub(super) fn remote_version(&self) -> Option<&VersionForm> {
+        self.version.as_ref().filter(|version| version.is_remote())
+    }
+
+    /// The row of the request.
+    pub(super) fn row(&self) -> &Resource {
+        &self.entry.row
+    }
+
     /// The JSON of a cached object in the version asked for.
     pub async fn fetch(&self, lister: &Lister, object: &Arc<Object>) -> Result<Bytes, Status> {
         match &self.version {
@@ -143,7 +153,7 @@ impl View {
     /// # Errors
     /// What the first that is not converted is refused with.
     pub(super) async fn convert_all(&self, lister: &Arc<Lister>, objects: &[Arc<Object>]) -> Result<(), Status> {
-        if let Some(version) = self.version.as_ref().filter(|version| version.is_remote()) {
+        if let Some(version) = self.remote_version() {
             let mut batches = lister.stream_in_version(version.clone(), objects.to_vec());
             while batches.try_next().await?.is_some() {}
         }
@@ -188,7 +198,10 @@ impl View {
 
     fn one(&self, code: StatusCode, bytes: &Bytes) -> Result<Response, Status> {
         if let Form::MetadataList { .. } = self.accepted.form {
-            return Err(self.not_a_list("PartialObjectMetadataList"));
+            return Err(match self.entry.row.built_in {
+                true => self.not_a_list("PartialObjectMetadataList"),
+                false => Status::unknown_error("content is not a list"),
+            });
         }
         Ok(self.recorded(self.respond(code, self.whole(self.encode_one(bytes, true)?)), bytes))
     }
@@ -223,12 +236,35 @@ impl View {
 
     fn encode_metadata(&self, bytes: &Bytes) -> Result<Bytes, Status> {
         let beta = matches!(self.accepted.form, Form::Metadata { beta: true } | Form::MetadataList { beta: true });
-        let metadata = metadata_document(bytes, beta)?;
+        let metadata = self.metadata_document(bytes, beta)?;
         if self.accepted.media == Media::Json && !self.accepted.pretty {
             return Ok(metadata);
         }
         let value = json::decode(&metadata).map_err(Status::internal_error)?;
         Ok(encode(&value, self.accepted).into())
+    }
+
+    /// A PartialObjectMetadata of an object's bytes.
+    fn metadata_document(&self, bytes: &Bytes, beta: bool) -> Result<Bytes, Status> {
+        let document = metadata_document(bytes, beta)?;
+        let hidden = self.entry.row.strategy.hidden_annotations();
+        if !hidden.iter().any(|name| scan::field(&document, &["metadata", "annotations", name]).is_some()) {
+            return Ok(document);
+        }
+        let mut value = decode(&document)?;
+        self.hide_annotations(value.at_mut(&["metadata"]));
+        Ok(json::encode(&value).into())
+    }
+
+    /// Takes what metadata say of members of upstream's internal type out of them.
+    fn hide_annotations(&self, metadata: &mut Value) {
+        for name in self.entry.row.strategy.hidden_annotations() {
+            if metadata.remove_at(&["annotations", name]).is_some()
+                && metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty)
+            {
+                metadata.remove_at(&["annotations"]);
+            }
+        }
     }
 
     /// A value in the row's version, in the form asked for.
@@ -266,9 +302,10 @@ impl View {
                         "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta), "metadata" => metadata,
                     }
                 };
+                let items = (!values.is_empty()).then(|| values.iter().map(item).collect::<Vec<_>>());
                 object! {
                     "kind" => "PartialObjectMetadataList", "apiVersion" => meta_version(beta),
-                    "metadata" => Value::object(), "items" => values.iter().map(item).collect::<Vec<_>>(),
+                    "metadata" => Value::object(), "items" => items,
                 }
             }
             _ => {
@@ -332,10 +369,8 @@ impl View {
             Include::Nothing => Value::Null,
             Include::Object => object.clone(),
             Include::Metadata => {
-                let mut metadata = object.get("metadata").cloned();
-                if let (Some(Converter::Rule(rule)), Some(metadata)) = (&self.entry.row.conversion, &mut metadata) {
-                    rule.shown_metadata(metadata);
-                }
+                let mut metadata = object.get("metadata").cloned().unwrap_or_default();
+                self.hide_annotations(&mut metadata);
                 object! {
                     "kind" => "PartialObjectMetadata", "apiVersion" => meta_version(beta), "metadata" => metadata,
                 }
@@ -391,10 +426,10 @@ impl View {
         if !self.entry.row.built_in {
             return format!("unstructured.Unstructured{suffix}");
         }
-        let package: Str = if self.entry.row.group.is_empty() {
-            "core".into()
-        } else {
-            self.entry.row.group.split('.').next().unwrap_or("").into()
+        // The internal type is of the group that has it in the store.
+        let package = match self.entry.row.storage_version.0.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
         };
         format!("{package}.{}{suffix}", self.entry.row.kind)
     }

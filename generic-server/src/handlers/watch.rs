@@ -17,7 +17,11 @@ use machinery::{
 };
 use storage::cache::{CacheError, EventType, ReadAt, Scope, Start, WatchEvent, WatchOptions, Watcher};
 
-use super::{Target, list_options::ListOptions, transform::View};
+use super::{
+    Target, converted,
+    list_options::{ListOptions, Selection},
+    transform::View,
+};
 use crate::registry::read_error;
 use crate::{
     body::Body,
@@ -46,6 +50,12 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
     }
     let start = start_of(&options)?;
+    let selected = view.remote_version().is_some() && options.selection.looks_into_objects();
+    let selection = selected.then(|| options.selection.clone());
+    let options = match &selection {
+        Some(selection) => ListOptions { selection: Arc::new(selection.of_names()), ..options },
+        None => options,
+    };
     let watch = WatchOptions {
         scope: scope(&target, &options),
         filter: options.selection.clone(),
@@ -57,13 +67,8 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };
-    let frames = Frames {
-        view,
-        entry: target.entry.clone(),
-        lister: target.registry.lister().clone(),
-        columns: true,
-        failed: false,
-    };
+    let (entry, lister) = (target.entry.clone(), target.registry.lister().clone());
+    let frames = Frames { view, entry, lister, selection, columns: true, failed: false };
     frames.prepare(start, &watch.scope).await;
     let body = match target.registry.cache().watch(start, watch).await {
         Ok(watcher) => events(watcher, frames, &target.request),
@@ -132,27 +137,30 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
     // A list of partial objects cannot be made of an event: the first one ends the watch, as upstream.
     let shows = !matches!(state.1.view.accepted().form, Form::MetadataList { .. });
     Body::stream(stream::unfold(state, move |(mut watcher, mut frames, mut server_ends, counted)| async move {
-        let next = tokio::select! {
-            biased;
-            next = watcher.next() => next,
-            // Asked when there is nothing to send, not for each of many events.
-            () = &mut server_ends => None,
-        };
-        // Too slow, or cut off from the store: the client lists and watches anew.
-        let event = next?.ok().filter(|_| shows)?;
-        if frames.failed {
-            return None;
-        }
-        let frame = match frames.shown(&event).await {
-            Ok(frame) => frame,
-            // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
-            Err(status) if frames.view.is_remote() => {
-                tracing::warn!(resource = %frames.lister.group_resource(), error = status.message, "a watch has ended");
+        let frame = loop {
+            let next = tokio::select! {
+                biased;
+                next = watcher.next() => next,
+                // Asked when there is nothing to send, not for each of many events.
+                () = &mut server_ends => None,
+            };
+            // Too slow, or cut off from the store: the client lists and watches anew.
+            let event = next?.ok().filter(|_| shows)?;
+            if frames.failed {
                 return None;
             }
-            Err(status) => {
-                frames.failed = true;
-                frames.status(&status)
+            match frames.selected(event).await {
+                Ok(Some(frame)) => break frame,
+                Ok(None) => {}
+                // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
+                Err(status) if frames.view.is_remote() => {
+                    tracing::warn!(resource = %frames.lister.group_resource(), error = status.message, "a watch has ended");
+                    return None;
+                }
+                Err(status) => {
+                    frames.failed = true;
+                    break frames.status(&status);
+                }
             }
         };
         if let Some((_, counter)) = &counted {
@@ -167,6 +175,8 @@ struct Frames {
     view: View,
     entry: Arc<Entry>,
     lister: Arc<Lister>,
+    /// What is selected of the events, where that is known in the version asked for alone.
+    selection: Option<Arc<Selection>>,
     /// Whether the next table names its columns: only a watch's first one does.
     columns: bool,
     /// An event could not be shown. The client has heard of it, and that is the end.
@@ -188,6 +198,18 @@ impl Frames {
         let snapshot = lister.cache().latest();
         let objects: Vec<_> = snapshot.range(&prefix, None).filter_map(|e| e.object().cloned()).collect();
         self.view.prepare(lister, objects).await;
+    }
+
+    /// An event as the client hears of it, if it is one of what is selected.
+    async fn selected(&mut self, event: WatchEvent) -> Result<Option<Bytes>, Status> {
+        let event = match &self.selection {
+            Some(selection) => converted::seen(&self.lister, &self.view, selection, event).await?,
+            None => Some(event),
+        };
+        match event {
+            Some(event) => self.shown(&event).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// An event as the client hears of it. Large objects that have to be encoded anew are so outside of the reactor.

@@ -95,6 +95,8 @@ pub struct Table {
     cells: fn(&Value, i64) -> Vec<Value>,
     conditions: fn(&Value) -> Option<Value>,
     rank: Option<fn(&[u8]) -> i64>,
+    /// Without objects there are no rows, rather than an empty list of them.
+    nothing: bool,
 }
 
 /// A table at work: its columns are described when they are first asked for.
@@ -106,7 +108,7 @@ struct Printed {
 impl Table {
     /// Of headings and the function that makes a cell for each of them, given the time.
     pub const fn new(headings: &'static [Heading], cells: fn(&Value, i64) -> Vec<Value>) -> Self {
-        Table { headings, cells, conditions: |_| None, rank: None }
+        Table { headings, cells, conditions: |_| None, rank: None, nothing: false }
     }
 
     /// With conditions of rows.
@@ -140,6 +142,10 @@ impl Printer for Printed {
         self.table.rank
     }
 
+    fn has_no_rows(&self) -> bool {
+        self.table.nothing
+    }
+
     fn conditions(&self, object: &Value) -> Option<Value> {
         (self.table.conditions)(object)
     }
@@ -149,7 +155,8 @@ impl Printer for Printed {
 pub const fn metadata() -> Table {
     const CREATED: Heading =
         Heading { name: "Created At", kind: "date", format: "", priority: 0, doc: Doc::Of(META, "creationTimestamp") };
-    Table::new(&[NAME, CREATED], |object, _| vec![name(object), text_at(object, &["metadata", "creationTimestamp"])])
+    let cells = |object: &Value, _| vec![name(object), text_at(object, &["metadata", "creationTimestamp"])];
+    Table { nothing: true, ..Table::new(&[NAME, CREATED], cells) }
 }
 
 /// A scale, whatever it is the scale of.

@@ -14,7 +14,7 @@ use machinery::{
 };
 use storage::{
     Revision,
-    cache::{Decode, DecodeError, Decoded},
+    cache::{Decode, DecodeError, Decoded, Fields, Labels},
     encrypt,
 };
 
@@ -168,10 +168,7 @@ impl StoredForm {
     }
 
     fn read_form(&self, stored: &Bytes, revision: Revision) -> Result<Decoded, DecodeError> {
-        let paths: Vec<&[Str]> = self.fields.iter().flat_map(|field| &field.paths).map(Vec::as_slice).collect();
-        let (metadata, found) =
-            scan::metadata_and_fields(stored, &paths).ok_or_else(|| DecodeError("no metadata".into()))?;
-        let mut found = found.into_iter();
+        let (metadata, fields) = metadata_and_fields(&self.fields, stored)?;
         let end = metadata.range.end - 1; // before the closing brace
         let empty = stored[metadata.range.start + 1..end].iter().all(u8::is_ascii_whitespace);
         let mut bytes = BytesMut::with_capacity(stored.len() + 42);
@@ -187,9 +184,7 @@ impl StoredForm {
         let version_at = start..bytes.len();
         bytes.put_u8(b'"');
         bytes.put_slice(&stored[end..]);
-        let labels = metadata.labels.iter().map(|(k, v)| (Str::from(&**k), Str::from(&**v))).collect();
-        let fields = self.fields.iter().map(|field| select(field, found.by_ref().take(field.paths.len()))).collect();
-        Ok(Decoded { bytes: bytes.freeze(), version_at, labels, fields })
+        Ok(Decoded { bytes: bytes.freeze(), version_at, labels: labels(&metadata), fields })
     }
 
     /// Brings bytes of another writer (protobuf, another member order, another version, a resourceVersion within) into
@@ -307,6 +302,28 @@ pub(super) fn custom_head(kind: &str, api_version: &str) -> Bytes {
     json::write_string(&mut out, kind);
     out.push(b',');
     out.into()
+}
+
+/// What selectors look at in an object's JSON: its labels, and the values of these fields.
+pub(super) fn selectable(fields: &[SelectableField], bytes: &[u8]) -> Result<(Labels, Fields), DecodeError> {
+    let (metadata, fields) = metadata_and_fields(fields, bytes)?;
+    Ok((labels(&metadata), fields))
+}
+
+fn metadata_and_fields<'a>(
+    fields: &[SelectableField],
+    bytes: &'a [u8],
+) -> Result<(scan::MetaRef<'a>, Fields), DecodeError> {
+    let paths: Vec<&[Str]> = fields.iter().flat_map(|field| &field.paths).map(Vec::as_slice).collect();
+    let (metadata, found) =
+        scan::metadata_and_fields(bytes, &paths).ok_or_else(|| DecodeError("no metadata".into()))?;
+    let mut found = found.into_iter();
+    let fields = fields.iter().map(|field| select(field, found.by_ref().take(field.paths.len()))).collect();
+    Ok((metadata, fields))
+}
+
+fn labels(metadata: &scan::MetaRef<'_>) -> Labels {
+    metadata.labels.iter().map(|(k, v)| (Str::from(&**k), Str::from(&**v))).collect()
 }
 
 /// A selectable field's text: of what stands at its places the first that is not empty.

@@ -3,7 +3,7 @@
 use machinery::{
     Value,
     codec::scan,
-    meta::{Meta, status::Status, validation},
+    meta::{FieldError, Meta, status::Status, validation},
     request::Verb,
     schema,
     value::Path,
@@ -42,8 +42,8 @@ impl Registry {
         }
         self.check_size(&object)?;
         metadata::note_repeated_owners(&mut object, "", write.warnings);
-        // One that is none is passed over, as upstream does.
-        if matches!(metadata::asked_version(&object), Ok(1..)) {
+        // One that is none is passed over, as upstream does; and it is the store that minds, which a dry run does not reach.
+        if !write.options.dry_run && matches!(metadata::asked_version(&object), Ok(1..)) {
             return Err(Status::unknown_error("resourceVersion should not be set on objects to be created"));
         }
         if self.row.namespaced {
@@ -114,16 +114,13 @@ impl Registry {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
         let mut errors = self.consult(write, Verb::Create, &object, None).await;
-        errors.extend(validation::validate_object_meta(
-            Meta::of(&object),
-            self.row.namespaced,
-            |name, prefix| strategy.name_errors(&object, name, prefix),
-            &Path::ROOT.field("metadata"),
-        ));
-        if self.row.built_in && strategy.knows_standard_finalizers() {
-            errors.extend(validation::validate_kube_finalizers(Meta::of(&object), &Path::ROOT.field("metadata")));
+        if !strategy.judges_metadata_last() {
+            errors.extend(self.metadata_errors(&object));
         }
         errors.extend(strategy.validate(&write.context(&self.settings), &object));
+        if errors.is_empty() && strategy.judges_metadata_last() {
+            errors = self.metadata_errors(&object);
+        }
         if errors.is_empty() {
             // What every kind's names must be is looked at last.
             errors = validation::validate_path_names(Meta::of(&object));
@@ -176,6 +173,17 @@ impl Registry {
                 Err(self.store_error(error, "create", &name))
             }
         }
+    }
+
+    /// What is wrong with the metadata of a new object.
+    fn metadata_errors(&self, object: &Value) -> Vec<FieldError> {
+        let (strategy, at) = (&self.row.strategy, Path::ROOT.field("metadata"));
+        let name_errors = |name: &str, prefix: bool| strategy.name_errors(object, name, prefix);
+        let mut errors = validation::validate_object_meta(Meta::of(object), self.row.namespaced, name_errors, &at);
+        if self.row.built_in && strategy.knows_standard_finalizers() {
+            errors.extend(validation::validate_kube_finalizers(Meta::of(object), &at));
+        }
+        errors
     }
 
     /// The error for a taken name.

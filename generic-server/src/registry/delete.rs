@@ -139,9 +139,6 @@ impl Registry {
         old: &Value,
         options: &DeleteOptions,
     ) -> Result<(), Status> {
-        if options.propagation.is_none() && options.orphan_dependents.is_none() {
-            write.warnings.extend(self.row.strategy.orphan_warning().map(str::to_owned));
-        }
         // Of an object that is deleted by its name, admission sees the grace period that it is given.
         let mut shown = options.clone();
         if !asked_name.is_empty() {
@@ -289,6 +286,7 @@ impl Registry {
             finalizers.iter().any(|f| f.as_str() == Some(name))
         };
         let asked = match (options.propagation, options.orphan_dependents) {
+            _ if !self.row.strategy.may_have_dependents() => Some(Propagation::Background),
             (Some(propagation), _) => Some(propagation),
             (None, Some(true)) => Some(Propagation::Orphan),
             (None, Some(false)) => Some(Propagation::Background),

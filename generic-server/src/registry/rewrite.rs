@@ -77,7 +77,9 @@ impl Registry {
         change: &(impl Fn(&mut Value) -> Result<(), Status> + Send + Sync),
     ) -> Result<Attempt<Written>, Status> {
         let Some(current) = self.current(state)? else { return Err(self.not_found(name)) };
-        self.check_state(key, name, &current.value, preconditions)?;
+        // A dry run ends above the storage, which puts its prefix before all keys.
+        let shown = if dry_run { self.below_root(key) } else { key };
+        self.check_state(shown, name, &current.value, preconditions)?;
         let mut new = current.value.clone();
         change(&mut new)?;
         let stored = self.form.encode(&new);

@@ -73,7 +73,7 @@ impl Lister {
     }
 
     /// The key without the prefix that all keys have, with which upstream's storage is asked.
-    fn below_root<'a>(&self, key: &'a str) -> &'a str {
+    pub(super) fn below_root<'a>(&self, key: &'a str) -> &'a str {
         let below = self.prefix.len().saturating_sub(self.row.storage_path.len() + 2);
         key.get(below..).unwrap_or(key)
     }

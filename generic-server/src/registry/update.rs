@@ -118,7 +118,7 @@ impl Registry {
         if change.replaces() {
             metadata::note_repeated_owners(&mut new, "", write.warnings);
         }
-        self.check_version(write, name, &new, current)?;
+        self.check_version(write, update, &new, current)?;
         self.place(write, &mut new);
         metadata::metadata_mut(&mut new).insert("resourceVersion", current.revision.to_string());
         if !change.tracks_fields() {
@@ -192,11 +192,25 @@ impl Registry {
 
     /// Checks the resourceVersion and uid that the new state names. One that was made from the current state names that
     /// state's, unless the client's document names another.
-    fn check_version(&self, write: &Write<'_>, name: &str, new: &Value, current: &Current) -> Result<(), Status> {
+    fn check_version(
+        &self,
+        write: &Write<'_>,
+        update: &Update<'_>,
+        new: &Value,
+        current: &Current,
+    ) -> Result<(), Status> {
+        let name = update.name;
         let asked = metadata::asked_version(new).map_err(Status::unknown_error)?;
         let pinned = asked != 0;
         let old_uid = metadata::text(&current.value, "uid");
-        if matches!(write.subresource, "" | "scale") && !(pinned && self.row.built_in) {
+        let names_one = match (self.row.built_in, write.subresource) {
+            (true, "" | "scale") => !pinned,
+            (false, "scale") => true,
+            // A patch cannot be about another object: what it makes of the uid is judged with the rest.
+            (false, "") => update.change.replaces(),
+            _ => false,
+        };
+        if names_one {
             self.check_uid(write, name, new, old_uid)?;
         }
         // A scale without a version goes by the object's own.
@@ -217,10 +231,11 @@ impl Registry {
         if uid.is_empty() || uid == old_uid {
             return Ok(());
         }
+        let key = self.key(write.namespace, name);
+        let key = if write.options.dry_run { self.below_root(&key) } else { &key }; // as it is above the storage
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
-             UID in precondition: {uid}, UID in object meta: {old_uid}",
-            self.key(write.namespace, name)
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: \
+             UID in precondition: {uid}, UID in object meta: {old_uid}"
         );
         Err(Status::conflict(&self.group_resource(), name, why))
     }

@@ -7,7 +7,7 @@ use std::{iter::Peekable, sync::Arc, vec};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use machinery::{Str, Value, meta::status::Status};
-use storage::cache::{FormId, Object};
+use storage::cache::{Fields, FormId, Labels, Object};
 use tokio::sync::Semaphore;
 
 use super::{Lister, codec};
@@ -148,6 +148,11 @@ impl Lister {
             found[i] = bytes;
         }
         Ok(found)
+    }
+
+    /// What selectors look at in an object that is in this version of the resource.
+    pub fn selectable(&self, row: &Resource, bytes: &[u8]) -> Result<(Labels, Fields), Status> {
+        codec::selectable(&row.selectable_fields, bytes).map_err(|e| Status::internal_error(e.0))
     }
 
     /// The JSON of an object that is in no cache.

@@ -31,6 +31,12 @@ pub trait Printer: Send + Sync {
         None
     }
 
+    /// Whether a table of no objects has no rows, rather than an empty list of them: upstream's of kinds without columns of their
+    /// own.
+    fn has_no_rows(&self) -> bool {
+        false
+    }
+
     /// The row's conditions (upstream marks finished pods with one).
     fn conditions(&self, _object: &Value) -> Option<Value> {
         None

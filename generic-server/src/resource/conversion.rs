@@ -16,10 +16,6 @@ pub trait Conversion: Send + Sync {
     /// From the served version to the stored one, apiVersion included.
     fn to_storage(&self, object: Value) -> Value;
 
-    /// Metadata in the served version, as tables show it of their objects: upstream makes tables of what it has before it
-    /// converts to the served version.
-    fn shown_metadata(&self, _metadata: &mut Value) {}
-
     /// From the served version on the way to another served one: to compare what was set through one with what is set
     /// through the other.
     fn to_sibling(&self, object: Value) -> Value {

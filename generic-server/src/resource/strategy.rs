@@ -132,6 +132,27 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Whether a new object's metadata are looked at when nothing else is wrong with it, and only then.
+    fn judges_metadata_last(&self) -> bool {
+        false
+    }
+
+    /// Whether objects of the kind may have dependents: if not, what a deletion says of them is passed over.
+    fn may_have_dependents(&self) -> bool {
+        true
+    }
+
+    /// Annotations that stand for members of upstream's internal type: what only shows metadata is made of that type, and has
+    /// none of them.
+    fn hidden_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether what judges an object of a version may take long although the object is small: it is done outside of the reactor.
+    fn takes_long(&self, _version: &str) -> bool {
+        false
+    }
+
     /// Whether the kind has a status that only the status subresource writes.
     fn has_status(&self) -> bool {
         false

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use integration_tests::{Answer, Reply, Server, Watch, Webhook, send};
@@ -160,6 +160,77 @@ fn a_list_is_converted_in_batches_and_a_watch_once_for_all() {
         assert_eq!(initial.next_event().expect("an event")["type"], "ADDED");
     }
     assert_eq!(setting.webhook.calls(), 3);
+}
+
+#[test]
+fn selectors_look_at_what_the_webhook_has_made_of_objects() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let setting = Setting::new({
+        let fails = fails.clone();
+        move |request| {
+            if fails.load(Ordering::SeqCst) {
+                return review(&request, json!({"status": "Failure", "message": "not today"}), vec![]);
+            }
+            let to = request["request"]["desiredAPIVersion"].as_str().expect("a version");
+            let tiered = |object: &Value| {
+                let mut object = converted(object, to);
+                if let Some(count) = object["spec"]["count"].as_i64() {
+                    object["metadata"]["labels"] = json!({"tier": if count < 10 { "low" } else { "high" }});
+                }
+                object
+            };
+            let objects = request["request"]["objects"].as_array().expect("objects").iter().map(tiered).collect();
+            review(&request, json!({"status": "Success"}), objects)
+        }
+    });
+    for (name, size) in [("a", 1), ("b", 20), ("c", 2), ("d", 30)] {
+        assert_eq!(setting.create("v1", name, "size", size).status, 201);
+    }
+    let names = |list: &Value| -> Vec<String> {
+        let items = list["items"].as_array().expect("items").iter();
+        items.map(|item| item["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let list = setting.get("v2", "?labelSelector=tier%3Dhigh").json();
+    assert_eq!(names(&list), ["b", "d"]);
+    assert!(names(&setting.get("v1", "?labelSelector=tier%3Dhigh").json()).is_empty(), "v1 has no such label");
+    assert_eq!(names(&setting.get("v2", "?labelSelector=tier%3Dlow&fieldSelector=metadata.name%3Dc").json()), ["c"]);
+    let first = setting.get("v2", "?labelSelector=tier%3Dlow&limit=1").json();
+    let token = first["metadata"]["continue"].as_str().expect("more may follow");
+    let second = setting.get("v2", &format!("?labelSelector=tier%3Dlow&limit=1&continue={token}")).json();
+    assert_eq!([names(&first), names(&second)].concat(), ["a", "c"]);
+
+    let version = list["metadata"]["resourceVersion"].as_str().expect("a version");
+    let path = Setting::path("v2", &format!("?watch=1&labelSelector=tier%3Dhigh&resourceVersion={version}"));
+    let mut watch = Watch::open(setting.server.port(), &path).expect("a watch");
+    let resize = |name: &str, size: i64| {
+        let patch = json!({"spec": {"size": size}});
+        assert_eq!(setting.server.request("PATCH", &Setting::path("v1", name), Some(&patch)).status, 200);
+    };
+    for (name, size) in [("a", 3), ("a", 11), ("b", 21), ("b", 4), ("c", 5), ("d", 31)] {
+        resize(name, size);
+    }
+    assert_eq!(setting.server.request("DELETE", &Setting::path("v1", "d"), None).status, 200);
+    for (kind, name, count) in [("ADDED", "a", 11), ("MODIFIED", "b", 21), ("DELETED", "b", 21), ("MODIFIED", "d", 31)]
+    {
+        let event = watch.next_event().expect("an event");
+        let seen = (&event["type"], &event["object"]["metadata"]["name"], &event["object"]["spec"]["count"]);
+        assert_eq!(seen, (&json!(kind), &json!(name), &json!(count)));
+    }
+    assert_eq!(watch.next_event().expect("an event")["type"], "DELETED");
+
+    fails.store(true, Ordering::SeqCst);
+    resize("c", 6);
+    for method in ["GET", "DELETE"] {
+        let path = Setting::path("v2", "?labelSelector=tier%3Dhigh");
+        let refused = setting.server.request(method, &path, None);
+        let why = "conversion webhook for hook.test/v1, Kind=Gadget failed: not today";
+        assert_eq!((refused.status, &refused.json()["message"]), (500, &json!(why)), "{method}");
+    }
+    assert_eq!(setting.get("v2", "?watch=1&labelSelector=tier%3Dhigh&timeoutSeconds=600").text(), "");
+    fails.store(false, Ordering::SeqCst);
+    let path = Setting::path("v2", "?labelSelector=tier%3Dlow");
+    assert_eq!(names(&setting.server.request("DELETE", &path, None).json()), ["b", "c"]);
+    assert_eq!(names(&setting.get("v1", "").json()), ["a"]);
 }
 
 /// What a webhook does wrong, and how the error ends.

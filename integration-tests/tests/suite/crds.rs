@@ -429,3 +429,32 @@ fn an_apply_drops_what_no_property_holds() {
         reply.text()
     );
 }
+
+#[test]
+fn what_is_established_is_served_however_many_come_at_once() {
+    let server = Server::start();
+    let (server, many) = (&server, 12);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for i in (0..many).map(|i| thread * many + i) {
+                    let crd = with_spec(&format!("g{i}"), json!({"type": "object"}));
+                    let group = crd["spec"]["group"].as_str().expect("a group");
+                    assert_eq!(server.request("POST", DEFINITIONS, Some(&crd)).status, 201);
+                    let seen = server.request("GET", &format!("{DEFINITIONS}/things.{group}"), None).json();
+                    let conditions = seen["status"]["conditions"].as_array().expect("conditions").iter();
+                    let mut established = conditions.filter(|c| c["type"] == "Established" && c["status"] == "True");
+                    assert!(established.next().is_some(), "{seen}");
+                    let path = format!("/apis/{group}/v1/namespaces/default/things");
+                    let thing =
+                        json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "one"}});
+                    let made = server.request("POST", &path, Some(&thing));
+                    assert_eq!(made.status, 201, "{}", made.text());
+                    assert_eq!(server.request("GET", &format!("{path}/one"), None).status, 200);
+                    let listed = server.request("GET", &path, None).json();
+                    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+                }
+            });
+        }
+    });
+}

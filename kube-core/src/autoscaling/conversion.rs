@@ -28,15 +28,6 @@ impl Conversion for V1 {
         drop_annotations(&mut object);
         object
     }
-
-    fn shown_metadata(&self, metadata: &mut Value) {
-        for name in ALL {
-            metadata.remove_at(&["annotations", name]);
-        }
-        if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
-            metadata.remove_at(&["annotations"]);
-        }
-    }
 }
 
 /// Takes away the annotations that only carry what one version has no fields for: no stored object has them.

@@ -2,14 +2,14 @@
 
 use machinery::{Value, array, object};
 
-use super::{conversion::drop_annotations, validation};
+use super::{annotations, conversion::drop_annotations, validation};
 use crate::{
     defaults::{is_empty, part, pointer, within},
     strategy::Rules,
 };
 
 /// The rules of autoscalers.
-pub(super) const RULES: Rules = Rules::STATUS
+pub(super) const RULES: Rules = Rules { hidden_annotations: &annotations::ALL, ..Rules::STATUS }
     .defaults(defaults)
     .validate(validation::autoscaler)
     .validate_update(validation::autoscaler_update)

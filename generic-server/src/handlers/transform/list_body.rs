@@ -18,7 +18,7 @@ use machinery::{
 };
 use storage::cache::{FormId, Object};
 
-use super::{ListMeta, View, decode, meta_version, metadata_document};
+use super::{ListMeta, View, decode, meta_version};
 use crate::{
     body::{Body, BodyError},
     negotiate::{Form, Media},
@@ -181,7 +181,10 @@ impl Layout {
             Form::MetadataList { beta } => {
                 (Value::from("PartialObjectMetadataList"), Value::from(meta_version(beta)), "items", Value::Null)
             }
-            Form::Table { beta } => (Value::from("Table"), Value::from(meta_version(beta)), "rows", none),
+            Form::Table { beta } => {
+                let none = if view.printer.has_no_rows() { Value::Null } else { none };
+                (Value::from("Table"), Value::from(meta_version(beta)), "rows", none)
+            }
             _ => {
                 let row = &view.entry.row;
                 (Value::from(&row.list_kind), Value::from(row.api_version()), "items", none)
@@ -376,7 +379,7 @@ impl Writer {
             }
             Form::Whole | Form::Aggregated => out.extend_from_slice(&json),
             Form::MetadataList { beta } | Form::Metadata { beta } => {
-                out.extend_from_slice(&metadata_document(&json, beta)?);
+                out.extend_from_slice(&self.view.metadata_document(&json, beta)?);
             }
             Form::Table { .. } => json::encode_part_into(out, json::Part::Row, &self.value(&json)?, None),
         }
@@ -406,7 +409,7 @@ impl Writer {
     fn value(&self, json: &Bytes) -> Result<Value, Status> {
         match self.view.accepted.form {
             Form::Table { .. } => Ok(self.view.table_row(&decode(json)?, self.now)),
-            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&metadata_document(json, beta)?),
+            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&self.view.metadata_document(json, beta)?),
             Form::Whole | Form::Aggregated => {
                 let mut value = decode(json)?;
                 if self.view.entry.row.built_in {
@@ -439,7 +442,7 @@ impl Writer {
 
     fn make_message(&self, json: &Bytes) -> Result<Vec<u8>, Status> {
         let value = match self.view.accepted.form {
-            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&metadata_document(json, beta)?)?,
+            Form::MetadataList { beta } | Form::Metadata { beta } => decode(&self.view.metadata_document(json, beta)?)?,
             _ => decode(json)?,
         };
         protobuf::message_of(&value).map_err(Status::internal_error)

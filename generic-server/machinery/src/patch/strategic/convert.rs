@@ -68,13 +68,13 @@ fn to_scalar(value: &mut Value, shape: &Shape) -> Result<(), String> {
         (Shape::String(StringFormat::Byte), Value::Array(_)) => return Ok(()),
         (Shape::String(StringFormat::Byte), other) => return Err(format!("cannot restore slice from {}", kind(other))),
         (Shape::String(StringFormat::Plain), Value::String(_)) => return Ok(()),
-        // Go converts an integer to the text of that one code point.
-        (Shape::String(StringFormat::Plain), Value::Int(i)) => {
-            let c = u32::try_from(*i).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-            Value::from(c.to_string())
-        }
+        // Go could, as the text of that one code point, but JSON has no such conversions.
+        (Shape::String(StringFormat::Plain), Value::Int(_)) => return Err("cannot convert int64 to string".into()),
         (Shape::String(StringFormat::Plain), _) => return Err("unrecognized type: string".into()),
         (Shape::Integer(format), Value::Int(i)) => Value::Int(wrap(*i, *format)),
+        (Shape::Integer(format), Value::Float(f)) if f.trunc() != *f => {
+            return Err(format!("cannot convert float64 to {}", integer_name(*format)));
+        }
         (Shape::Integer(format), Value::Float(f)) => Value::Int(wrap(*f as i64, *format)),
         (Shape::Integer(format), _) => return Err(format!("unrecognized type: {}", integer_name(*format))),
         (Shape::Number, Value::Int(_) | Value::Float(_)) => return Ok(()),
