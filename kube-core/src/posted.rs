@@ -43,7 +43,7 @@ impl Posted {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());
         }
-        let accepted = response::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let accepted = response::accepted(&request, &Offer { routed: true, ..Offer::PLAIN })?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;

@@ -60,7 +60,7 @@ pub(crate) struct Review<'a> {
 impl<J: Judge> Endpoint for Reviews<J> {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let row = &self.row;
-        let accepted = response::accepted(&request, &Offer { routed: false, ..Offer::PLAIN })?;
+        let accepted = response::accepted(&request, &Offer { routed: true, ..Offer::PLAIN })?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let kind = row.gvk();

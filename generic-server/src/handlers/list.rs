@@ -46,7 +46,9 @@ pub(super) async fn read_page(
         Err(error) => return Err(read_error(&error, &registry.group_resource())),
     };
     match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
-        Some(version) => converted::select(registry.lister(), view.row(), version, namespace, options, &snapshot, at).await,
+        Some(version) => {
+            converted::select(registry.lister(), view.row(), version, namespace, options, &snapshot, at).await
+        }
         None => select(registry, namespace, options, &snapshot, at),
     }
 }

@@ -190,8 +190,8 @@ pub(super) fn daemon_set(_cx: &Cx<'_>, set: &Field<'_>, errors: &mut Errors) {
 }
 
 pub(super) fn daemon_set_update(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
-    daemon_set_spec(&new.at("spec"), Some(&old.at("spec")), errors);
     keeps_selector(new, old, errors);
+    daemon_set_spec(&new.at("spec"), Some(&old.at("spec")), errors);
 }
 
 fn daemon_set_spec(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {

@@ -47,7 +47,7 @@ pub(super) const REPLICA_SETS: Rules = WORKLOAD
     .warn(warnings);
 
 /// The rules of daemon sets.
-pub(super) const DAEMON_SETS: Rules = WORKLOAD
+pub(super) const DAEMON_SETS: Rules = Rules { hidden_annotations: &[TEMPLATE_GENERATION[2]], ..WORKLOAD }
     .defaults(daemon_set)
     .refuse(|set| not_an_int64(set.str_at(&TEMPLATE_GENERATION)?))
     .create(create_daemon_set)

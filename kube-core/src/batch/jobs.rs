@@ -109,7 +109,10 @@ fn create_job(_cx: &WriteContext<'_>, job: &mut Value) {
         let labels = job.at(&TEMPLATE_LABELS).cloned();
         job.set(&LABELS, labels);
     }
-    job.set(&["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"], uid);
+    let selector = ["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"];
+    if job.at(&selector).is_none() {
+        job.set(&selector, uid);
+    }
 }
 
 fn cron_job(job: &mut Value) {

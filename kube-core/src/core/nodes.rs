@@ -14,6 +14,7 @@ pub(super) const RULES: Rules = Rules {
     defaults,
     create,
     update,
+    status_update,
     keeps_status: true,
     validate: nodes_validation::create,
     revalidate: Some(|cx, new, _, errors| nodes_validation::create(cx, new, errors)),
@@ -50,6 +51,12 @@ fn warn(node: &Value, _old: Option<&Value>) -> Vec<String> {
 /// Configuration of kubelets through the API is gone.
 fn create(_cx: &WriteContext<'_>, node: &mut Value) {
     node.remove_at(&["spec", "configSource"]);
+}
+
+fn status_update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+    if old.at(&["status", "config"]).is_none() {
+        new.remove_at(&["status", "config"]);
+    }
 }
 
 fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {

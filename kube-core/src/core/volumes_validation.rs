@@ -278,6 +278,10 @@ pub(super) fn update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, er
         let why = "field is immutable, except for updating from beta label to GA";
         errors.push(FieldError::invalid("nodeAffinity", shown, why));
     }
+    let class = spec.at("volumeAttributesClassName");
+    if old_spec.at("volumeAttributesClassName").is_set() && !class.is_set() {
+        class.forbidden("update from non-nil value to nil is forbidden", errors);
+    }
 }
 
 /// The sources whose users are warned, in upstream's order.

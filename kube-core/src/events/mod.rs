@@ -19,7 +19,7 @@ const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
 /// An event is forgotten after an hour.
-const RULES: Rules = Rules { expires: true, ..Rules::PLAIN.create_on_update() }
+const RULES: Rules = Rules { expires: true, metadata_last: true, childless: true, ..Rules::PLAIN.create_on_update() }
     .validate(validation::event)
     .validate_update(validation::event_update);
 

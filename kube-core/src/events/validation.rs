@@ -7,7 +7,7 @@ use machinery::{
         BadValue,
         accessor::Meta,
         names,
-        validation::{validate_kube_finalizers, validate_object_meta_update},
+        validation::{validate_kube_finalizers, validate_object_meta, validate_object_meta_update},
     },
 };
 
@@ -38,14 +38,9 @@ pub(super) fn event(cx: &Cx<'_>, event: &Field<'_>, errors: &mut Errors) {
     if !is_strict(cx) {
         return;
     }
-    let metadata = event.at("metadata");
-    if !metadata.at("generateName").is_empty() {
-        metadata.at("generateName").check(|prefix| names::name_is_dns_subdomain(prefix, true), errors);
-    }
-    if !metadata.at("name").is_empty() {
-        metadata.at("name").check(names::dns1123_subdomain, errors);
-    }
-    errors.extend(validate_kube_finalizers(Meta::of(event.value()), metadata.path()));
+    let (metadata, at) = (Meta::of(event.value()), event.at("metadata"));
+    errors.extend(validate_object_meta(metadata, true, names::name_is_dns_subdomain, at.path()));
+    errors.extend(validate_kube_finalizers(metadata, at.path()));
     series(event, errors);
     let time = event.at("eventTime");
     if !time.is_set() {

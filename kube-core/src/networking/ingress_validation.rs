@@ -192,7 +192,10 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
 /// What is wrong with an update of a class.
 pub(super) fn class_update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let (spec, before) = (new.at("spec"), old.at("spec"));
-    spec.at("controller").immutable(&before.at("controller"), errors);
+    let controller = spec.at("controller");
+    if !controller.same(&before.at("controller")) {
+        controller.invalid_as(controller.text(), "field is immutable", errors);
+    }
     class_spec(&spec, errors);
 }
 

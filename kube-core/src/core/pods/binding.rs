@@ -46,6 +46,7 @@ impl Binding {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         if name.is_empty() {
+            plainly(&validate(&posted.document))?;
             return Err(Status::bad_request("Name parameter required."));
         }
         // Below a pod, what a binding says of the pod's identity is what it asks for.

@@ -21,6 +21,10 @@ pub(crate) fn pod(pod: &mut Value) {
         }
     }
     pod_spec(spec);
+    // Not in a template, whose authors are warned.
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.set(&["terminationGracePeriodSeconds"], 1);
+    }
     addresses(part(pod, "status"), "podIP", "podIPs");
 }
 
