@@ -122,10 +122,10 @@ impl StoredForm {
         encode_after(self.head_of(object), object, false)
     }
 
-    /// Encodes an object that is sent and was not stored.
+    /// Encodes an object that is sent and was not stored, with the version that it came with.
     pub fn encode_unstored(&self, object: &Value) -> Bytes {
         let head = self.head_of(object);
-        encode_after(self.sent_head(head).unwrap_or(head), object, false)
+        encode_after(self.sent_head(head).unwrap_or(head), object, true)
     }
 
     /// Encodes a custom resource that came from another version. It has the defaults of that version, not those of its

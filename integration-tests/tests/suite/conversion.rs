@@ -219,7 +219,7 @@ fn selectors_look_at_what_the_webhook_has_made_of_objects() {
     assert_eq!(watch.next_event().expect("an event")["type"], "DELETED");
 
     fails.store(true, Ordering::SeqCst);
-    resize("c", 6);
+    resize("a", 12);
     for method in ["GET", "DELETE"] {
         let path = Setting::path("v2", "?labelSelector=tier%3Dhigh");
         let refused = setting.server.request(method, &path, None);
