@@ -85,7 +85,11 @@ impl Registry {
         mut object: Value,
         change: Option<&dyn Change>,
     ) -> Result<Attempt<Written>, Status> {
+        let version = object.at(&["metadata", "resourceVersion"]).filter(|_| write.options.dry_run).cloned();
         metadata::fill_system_fields(&mut object);
+        if let Some(version) = version {
+            metadata::metadata_mut(&mut object).insert("resourceVersion", version); // only the store takes it away
+        }
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
             if !base.is_empty() {
