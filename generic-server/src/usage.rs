@@ -39,6 +39,8 @@ struct State {
     since: Instant,
     /// No request was seen since a head began.
     unseen: bool,
+    /// A request had a body: what comes when it is answered may still be of that, whatever it looks like.
+    had_body: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl Usage {
     pub(crate) fn new(http2: bool, request_timeout: Duration) -> Arc<Self> {
         // A client of HTTP/2 may connect before it has anything to ask.
         let waits = if http2 { Waits::Request } else { Waits::Head };
-        let state = State { open: 0, lasting: 0, waits, since: Instant::now(), unseen: true };
+        let state = State { open: 0, lasting: 0, waits, since: Instant::now(), unseen: true, had_body: false };
         Arc::new(Usage { state: Mutex::new(state), changed: Notify::new(), request_timeout })
     }
 
@@ -93,6 +95,16 @@ impl Usage {
     pub(crate) fn in_head(&self) -> bool {
         let state = self.state();
         state.open == 0 && state.unseen && state.waits == Waits::Head
+    }
+
+    /// The request that begins has a body.
+    pub(crate) fn brings_body(&self) {
+        self.state().had_body = true;
+    }
+
+    /// Whether what is read as a head is certainly one.
+    pub(crate) fn is_certainly_head(&self) -> bool {
+        self.in_head() && !self.state().had_body
     }
 
     /// Another protocol takes the connection over.

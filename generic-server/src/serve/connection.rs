@@ -307,8 +307,11 @@ where
         .max_buf_size(MAX_HEADER_BYTES);
     let usage = Usage::new(false, server.options.request_timeout);
     let used = Arc::clone(&usage);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |request: Request<Incoming>| {
         let (server, peer, used) = (Arc::clone(&server), peer.clone(), Arc::clone(&used));
+        if !request.body().is_end_stream() {
+            used.brings_body();
+        }
         let in_use = used.begin();
         Box::pin(async move {
             let response = match refuse(&request) {

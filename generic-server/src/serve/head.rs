@@ -56,7 +56,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
             if this.usage.in_head() {
                 let room = KEPT.saturating_sub(this.head.len());
                 this.head.extend_from_slice(&read[..read.len().min(room)]);
-                if let Some(escaped) = this.line.escaped(read) {
+                // The rest of a body must stay as long as it was announced.
+                if this.usage.is_certainly_head()
+                    && let Some(escaped) = this.line.escaped(read)
+                {
                     let (now, later) = escaped.split_at(escaped.len().min(buf.capacity() - before));
                     buf.set_filled(before);
                     buf.put_slice(now);
@@ -155,7 +158,33 @@ fn is_another_version(head: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_target_is_escaped_where_it_cannot_be_the_rest_of_a_body() {
+        let (mut client, server) = tokio::io::duplex(64);
+        let usage = Usage::new(false, Duration::from_secs(1));
+        let mut heads = Heads::new(server, usage.clone());
+        let mut read = [0; 32];
+        client.write_all(b"GET /<<\n").await.expect("room");
+        // Into less room than it takes.
+        let first = heads.read(&mut read[..8]).await.expect("bytes");
+        let rest = heads.read(&mut read[first..]).await.expect("bytes");
+        assert_eq!(&read[..first + rest], b"GET /%3C%3C\n");
+        drop(usage.begin());
+        client.write_all(b"GET /<\n").await.expect("room");
+        let next = heads.read(&mut read).await.expect("bytes");
+        assert_eq!(&read[..next], b"GET /%3C\n");
+        usage.brings_body();
+        drop(usage.begin());
+        client.write_all(b"GET /<\n").await.expect("room");
+        let last = heads.read(&mut read).await.expect("bytes");
+        assert_eq!(&read[..last], b"GET /<\n");
+    }
 
     #[test]
     fn refusals_are_those_of_gos_server() {
