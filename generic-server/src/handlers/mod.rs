@@ -155,6 +155,10 @@ async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status>
         return endpoint.serve(request).await;
     }
     let Some(registry) = entry.registry.clone() else { return Err(Status::method_not_allowed()) };
+    if !registry.cache().is_live() {
+        // Whoever watches from what is written now is to find it in the cache; but nobody is refused because it is not there.
+        registry.cache().ready_in_time().await;
+    }
     let target = Target { request, registry, entry: entry.clone() };
     if let Some(kind) = entry.row.subresource(&subresource).map(|s| &s.kind) {
         return match kind {

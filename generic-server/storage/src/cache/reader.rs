@@ -121,6 +121,11 @@ impl Cache {
         }
     }
 
+    /// Waits until it can serve, for as long as a read does: it may still not.
+    pub async fn ready_in_time(&self) {
+        let _ = tokio::time::timeout(self.shared.options.patience, self.ready()).await;
+    }
+
     fn phase(&self) -> Phase {
         *self.shared.phase.borrow()
     }
