@@ -1,5 +1,7 @@
 //! What is wrong with nodes.
 
+use std::collections::HashSet;
+
 use generic_server::resource::WriteContext;
 use machinery::{
     codec::json,
@@ -106,7 +108,7 @@ fn resources(node: &Field<'_>, errors: &mut Errors) {
 fn pod_cidrs(node: &Field<'_>, errors: &mut Errors) {
     let spec = node.at("spec");
     let cidrs = spec.at("podCIDRs");
-    cidrs.each(|cidr| cidr.network_or_old(&[], errors));
+    cidrs.each(|cidr| cidr.network_or_old(&HashSet::new(), errors));
     if cidrs.len() < 2 {
         return;
     }

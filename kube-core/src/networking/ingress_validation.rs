@@ -1,5 +1,7 @@
 //! What is wrong with ingresses and their classes.
 
+use std::collections::HashSet;
+
 use generic_server::resource::WriteContext;
 use machinery::{
     Value,
@@ -33,7 +35,7 @@ pub(super) fn update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, e
 pub(super) fn status(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let points = |object: &Value| object.at(&["status", "loadBalancer", "ingress"]).cloned().unwrap_or_default();
     let before = points(old.value());
-    let old_ips: Vec<&str> =
+    let old_ips: HashSet<&str> =
         before.as_array().unwrap_or_default().iter().filter_map(|point| point.str_at(&["ip"])).collect();
     let status = new.at("status");
     let balancer = status.at("loadBalancer");

@@ -1,5 +1,7 @@
 //! What is wrong with network policies, addresses and ranges of addresses.
 
+use std::collections::HashSet;
+
 use generic_server::resource::WriteContext;
 use machinery::{
     Value,
@@ -46,7 +48,7 @@ fn networks(policy: &Value) -> Vec<String> {
 
 fn policy_spec(spec: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
     let old_networks = old.map(networks).unwrap_or_default();
-    let old_networks: Vec<&str> = old_networks.iter().map(String::as_str).collect();
+    let old_networks: HashSet<&str> = old_networks.iter().map(String::as_str).collect();
     spec.at("podSelector").label_selector(errors);
     for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
         spec.at(direction).each(|rule| {
@@ -90,7 +92,7 @@ fn policy_port(entry: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-fn policy_peer(peer: &Field<'_>, old_networks: &[&str], errors: &mut Errors) {
+fn policy_peer(peer: &Field<'_>, old_networks: &HashSet<&str>, errors: &mut Errors) {
     let mut peers = 0;
     for member in ["podSelector", "namespaceSelector"] {
         let selector = peer.at(member);
@@ -111,7 +113,7 @@ fn policy_peer(peer: &Field<'_>, old_networks: &[&str], errors: &mut Errors) {
     }
 }
 
-fn ip_block(block: &Field<'_>, old_networks: &[&str], errors: &mut Errors) {
+fn ip_block(block: &Field<'_>, old_networks: &HashSet<&str>, errors: &mut Errors) {
     let cidr = block.at("cidr");
     if !cidr.is_given(errors) {
         return;

@@ -1,5 +1,7 @@
 //! Addresses and networks in fields that were once less strict: what an object already has, it may keep.
 
+use std::collections::HashSet;
+
 use machinery::meta::ip::{self, IpRules};
 
 use super::{Errors, Field};
@@ -9,17 +11,17 @@ const SLOPPY: IpRules = IpRules { sloppy: true, ..STRICT };
 
 impl Field<'_> {
     /// The text is an address, or one of those that the old object has here. Answers whether it is.
-    pub(crate) fn address_or_old(&self, old: &[&str], errors: &mut Errors) -> bool {
-        let rules = if old.contains(&self.text()) { SLOPPY } else { STRICT };
+    pub(crate) fn address_or_old(&self, old: &HashSet<&str>, errors: &mut Errors) -> bool {
+        let rules = if old.contains(self.text()) { SLOPPY } else { STRICT };
         let before = errors.len();
         self.check(|text| ip::ip(text, rules), errors);
         errors.len() == before
     }
 
     /// The text, without the spaces around it, is a network, or one of those that the old object has here.
-    pub(crate) fn network_or_old(&self, old: &[&str], errors: &mut Errors) {
+    pub(crate) fn network_or_old(&self, old: &HashSet<&str>, errors: &mut Errors) {
         let text = self.text().trim();
-        let rules = if old.contains(&text) { SLOPPY } else { STRICT };
+        let rules = if old.contains(text) { SLOPPY } else { STRICT };
         for message in ip::cidr(text, rules) {
             self.invalid_as(text, message, errors);
         }

@@ -1,5 +1,7 @@
 //! What is wrong with endpoints.
 
+use std::collections::HashSet;
+
 use generic_server::resource::WriteContext;
 use machinery::{
     Value,
@@ -12,7 +14,7 @@ const LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
 
 /// What is wrong with new endpoints.
 pub(super) fn create(_cx: &WriteContext<'_>, endpoints: &Field<'_>, errors: &mut Errors) {
-    subsets(&endpoints.at("subsets"), &[], errors);
+    subsets(&endpoints.at("subsets"), &HashSet::new(), errors);
 }
 
 /// What is wrong with an update. Subsets that stay as they are were let pass before.
@@ -23,11 +25,11 @@ pub(super) fn update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, e
             let lists = before.items().iter().filter_map(|subset| subset.get(list)?.as_array());
             lists.flatten().filter_map(|address| address.str_at(&["ip"])).collect::<Vec<_>>()
         });
-        subsets(&now, &known.collect::<Vec<_>>(), errors);
+        subsets(&now, &known.collect(), errors);
     }
 }
 
-fn subsets(subsets: &Field<'_>, known: &[&str], errors: &mut Errors) {
+fn subsets(subsets: &Field<'_>, known: &HashSet<&str>, errors: &mut Errors) {
     subsets.each(|subset| {
         if LISTS.iter().all(|list| subset.at(list).is_empty()) {
             subset.required("must specify `addresses` or `notReadyAddresses`", errors);
@@ -40,7 +42,7 @@ fn subsets(subsets: &Field<'_>, known: &[&str], errors: &mut Errors) {
     });
 }
 
-fn address(address: &Field<'_>, known: &[&str], errors: &mut Errors) {
+fn address(address: &Field<'_>, known: &HashSet<&str>, errors: &mut Errors) {
     let ip = address.at("ip");
     ip.address_or_old(known, errors);
     address.at("hostname").check_some(names::dns1123_label, errors);

@@ -1,5 +1,7 @@
 //! What is wrong with a service.
 
+use std::collections::HashSet;
+
 use machinery::{
     Value,
     meta::{
@@ -70,7 +72,7 @@ fn whole(service: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
         old_spec.as_ref().map(|old| old.at(member).texts().into_iter().map(str::to_owned).collect()).unwrap_or_default()
     };
     let old_ips = before("externalIPs");
-    let old_ips: Vec<&str> = old_ips.iter().map(String::as_str).collect();
+    let old_ips: HashSet<&str> = old_ips.iter().map(String::as_str).collect();
     spec.at("externalIPs").each(|ip| {
         if ip.address_or_old(&old_ips, errors) {
             ip.check(ip::non_special_ip, errors);
@@ -246,7 +248,8 @@ pub(super) fn cluster_ips(service: &Field<'_>, old: Option<&Field<'_>>, errors: 
 
 /// Each cluster IP for itself. Answers whether all are addresses.
 fn well_formed(ips: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) -> bool {
-    let old_ips: Vec<&str> = old.map(|old| Service(old.value()).cluster_ips()).unwrap_or_default();
+    let old_ips: HashSet<&str> =
+        old.map(|old| Service(old.value()).cluster_ips()).unwrap_or_default().into_iter().collect();
     let mut fine = true;
     for i in 0..ips.len() {
         let ip = ips.index(i);
@@ -308,7 +311,7 @@ fn repeated_ports(ports: &Field<'_>, errors: &mut Errors) {
 fn source_ranges(service: &Field<'_>, view: Service<'_>, old: &[String], errors: &mut Errors) {
     let spec = service.at("spec");
     let ranges = spec.at("loadBalancerSourceRanges");
-    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    let old: HashSet<&str> = old.iter().map(String::as_str).collect();
     if !ranges.is_empty() {
         // Upstream's path has the member's name in Go.
         let shown = spec.at("LoadBalancerSourceRanges");
@@ -329,7 +332,7 @@ fn source_ranges(service: &Field<'_>, view: Service<'_>, old: &[String], errors:
         annotation.forbidden(ONLY_BALANCED, errors);
     }
     for range in annotation.text().trim().split(',').filter(|_| !annotation.text().trim().is_empty()) {
-        annotation.with(&Value::from(range)).network_or_old(&[], errors);
+        annotation.with(&Value::from(range)).network_or_old(&HashSet::new(), errors);
     }
 }
 
@@ -449,7 +452,7 @@ fn balancer_status(status: &Field<'_>, old: &Field<'_>, service: &Value, errors:
         return;
     }
     let old_ingress = old.at("ingress");
-    let old_ips: Vec<&str> = old_ingress.items().iter().filter_map(|i| i.str_at(&["ip"])).collect();
+    let old_ips: HashSet<&str> = old_ingress.items().iter().filter_map(|i| i.str_at(&["ip"])).collect();
     ingress.each(|point| {
         let (ip, mode, host) = (point.at("ip"), point.at("ipMode"), point.at("hostname"));
         if !ip.is_empty() {
