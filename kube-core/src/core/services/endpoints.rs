@@ -25,7 +25,7 @@ pub(super) fn update(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, e
             let lists = before.items().iter().filter_map(|subset| subset.get(list)?.as_array());
             lists.flatten().filter_map(|address| address.str_at(&["ip"])).collect::<Vec<_>>()
         });
-        subsets(&now, &known.collect(), errors);
+        subsets(&now, &known.collect::<HashSet<_>>(), errors);
     }
 }
 

@@ -9,6 +9,10 @@ use std::{collections::HashMap, fmt::Write};
 const CONTEXT: usize = 3;
 /// Texts of more lines than this are not compared: it would take long, and nobody would read it.
 const MAX_LINES: usize = 4000;
+/// So many times as many lines as there are may be looked at, and so many at least: halves of halves are found long before.
+/// Where runs are found one by one, the rest is told as one difference.
+const LOOKS: usize = 16;
+const LEAST_LOOKS: usize = 20_000;
 /// From so many lines on, lines that are there more often than once in a hundred say nothing.
 const POPULAR: usize = 200;
 
@@ -53,13 +57,24 @@ fn places<'a>(b: &[&'a str]) -> HashMap<&'a str, Vec<usize>> {
     places
 }
 
-/// The longest run within bounds; of several the first.
-fn longest(a: &[&str], b: &[&str], places: &HashMap<&str, Vec<usize>>, low: Run, high: (usize, usize)) -> Run {
+/// The longest run within bounds; of several the first. `left`: how many more lines may be looked at.
+fn longest(
+    (a, b): (&[&str], &[&str]),
+    places: &HashMap<&str, Vec<usize>>,
+    low: Run,
+    high: (usize, usize),
+    left: &mut usize,
+) -> Run {
     let mut best = Run { len: 0, ..low };
     let mut ending: HashMap<usize, usize> = HashMap::new();
     for (i, line) in a.iter().enumerate().take(high.0).skip(low.a) {
         let mut next = HashMap::new();
-        for &j in places.get(line).into_iter().flatten().filter(|j| (low.b..high.1).contains(*j)) {
+        let found = places.get(line).map_or(&[][..], Vec::as_slice);
+        *left = left.saturating_sub(1 + found.len());
+        if *left == 0 {
+            break;
+        }
+        for &j in found.iter().filter(|j| (low.b..high.1).contains(*j)) {
             let len = 1 + j.checked_sub(1).and_then(|j| ending.get(&j)).copied().unwrap_or_default();
             next.insert(j, len);
             if len > best.len {
@@ -82,9 +97,12 @@ fn longest(a: &[&str], b: &[&str], places: &HashMap<&str, Vec<usize>>, low: Run,
 fn changes(a: &[&str], b: &[&str]) -> Vec<Part> {
     let places = places(b);
     let mut open = vec![(0, a.len(), 0, b.len())];
-    let mut runs = Vec::new();
+    let (mut runs, mut left) = (Vec::new(), (LOOKS * (a.len() + b.len())).max(LEAST_LOOKS));
     while let Some((a_low, a_high, b_low, b_high)) = open.pop() {
-        let run = longest(a, b, &places, Run { a: a_low, b: b_low, len: 0 }, (a_high, b_high));
+        let run = longest((a, b), &places, Run { a: a_low, b: b_low, len: 0 }, (a_high, b_high), &mut left);
+        if left == 0 {
+            break;
+        }
         if run.len > 0 {
             runs.push(run);
             open.push((a_low, run.a, b_low, run.b));
@@ -189,6 +207,19 @@ mod tests {
             "@@_-1,4_+1,4_@@ -1 +x _a _b _c @@_-6,4_+6,4_@@ _e _f _g -2 +y ",
         );
         check("1 a b c d e f 2", "x a b c d e f y", "@@_-1,8_+1,8_@@ -1 +x _a _b _c _d _e _f -2 +y ");
+    }
+
+    #[test]
+    fn where_runs_are_found_one_by_one_the_rest_is_one_difference() {
+        let text =
+            |odd: &str| (0..3000).map(|i| format!("{i}{}\n", if i % 2 == 0 { "" } else { odd })).collect::<String>();
+        let (old, new) = (text("a"), text("b"));
+        let (a, b): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+        let parts = changes(&a, &b);
+        assert!(parts.len() < 3000 && parts.windows(2).all(|two| two[0].a.1 == two[1].a.0 && two[0].b.1 == two[1].b.0));
+        let ends = |end: fn(&Part) -> (usize, usize)| (parts.first().map(end), parts.last().map(end));
+        assert_eq!((ends(|p| (p.a.0, p.b.0)).0, ends(|p| (p.a.1, p.b.1)).1), (Some((0, 0)), Some((3000, 3000))));
+        assert!(parts.iter().filter(|part| part.equal).all(|p| a[p.a.0..p.a.1] == b[p.b.0..p.b.1]));
     }
 
     #[test]
