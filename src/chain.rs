@@ -27,7 +27,7 @@ use kube_core::{
     service_network::{self, Reconciler},
 };
 use machinery::{Str, meta::ip::Cidr};
-use policies::{Policies, Tables};
+use policies::{Manifests, Policies, Tables};
 use storage::{
     Store,
     cache::Cache,
@@ -100,7 +100,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let tables = ServerTables::default();
     let policies = Policies::new(&listers, Tables(tables.all()), authorizer.clone(), resolver.clone());
     policies.register(registry);
-    let admission = admission_chain(config, &listers, &tables, &policies, (rbac, &authorizer), registry)?;
+    let configs = config.admission.configs.clone();
+    let manifests = Manifests::new(configs, kube_core::resources(), registry, &server, following.clone());
+    let deciding = (&policies, &manifests);
+    let admission = admission_chain(config, &listers, &tables, deciding, (rbac, &authorizer), registry)?;
     let flow_control = flow_control(config, &metrics);
 
     // What writes: the servers, last one first.
@@ -192,12 +195,12 @@ fn admission_chain(
     config: &Config,
     listers: &Listers,
     tables: &ServerTables,
-    policies: &Policies,
+    (policies, manifests): (&Policies, &Manifests),
     (rbac, authorizer): (Arc<Rbac>, &Arc<dyn Authorizer>),
     registry: &prometheus::Registry,
 ) -> Result<Arc<dyn Admission>> {
     let tables = Tables(tables.all());
-    let mut missing = None;
+    let mut wrong = None;
     let chain = Arc::new_cyclic(|chain| {
         let surroundings = kube_core::admission::Surroundings {
             listers,
@@ -206,28 +209,30 @@ fn admission_chain(
             tables: &tables,
             settings: &config.admission.settings,
         };
-        let plugin = |name: &str| -> Option<Arc<dyn Admission>> {
-            match name {
+        let plugin = |name: &str| -> Result<Arc<dyn Admission>> {
+            let found: Option<Arc<dyn Admission>> = match name {
                 "AlwaysAdmit" => Some(Arc::new(AlwaysAdmit)),
                 "AlwaysDeny" => Some(Arc::new(AlwaysDeny)),
-                name => policies.plugin(name).or_else(|| kube_core::admission::plugin(name, &surroundings)),
-            }
+                name => {
+                    let found = policies.plugin(name, manifests);
+                    let found = found.map_err(|why| anyhow::anyhow!("admission plugin {name:?}: {why}"))?;
+                    found.or_else(|| kube_core::admission::plugin(name, &surroundings))
+                }
+            };
+            // What the table of plugins calls built is built, or nothing starts.
+            found.with_context(|| format!("nobody makes the admission plugin {name:?}"))
         };
         let mut plugins = Vec::new();
         for name in &config.admission.plugins {
             match plugin(name) {
-                Some(plugin) => plugins.push((*name, plugin)),
-                None => missing = Some(*name),
+                Ok(plugin) => plugins.push((*name, plugin)),
+                Err(why) => drop(wrong.get_or_insert(why)),
             }
         }
         plugins.push(("NoEscalation", no_escalation(rbac, authorizer.clone())));
         admission::Chain::new(plugins, Some(&AdmissionMetrics::new(registry)))
     });
-    // What the table of plugins calls built is built, or nothing starts.
-    match missing {
-        Some(name) => anyhow::bail!("nobody makes the admission plugin {name:?}"),
-        None => Ok(chain),
-    }
+    wrong.map_or(Ok(chain), Err)
 }
 
 /// Adds what is counted of the store, of caches and of aggregated servers to what the server shows.

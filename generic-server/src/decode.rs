@@ -339,6 +339,12 @@ fn conform_text(
     Ok(value)
 }
 
+/// An object of the row's type with its defaults.
+pub fn defaulted(row: &Resource, mut value: Value) -> Value {
+    schema::apply_defaults(&row.schema, &mut value);
+    default_in_storage_version(row, value)
+}
+
 /// Computed defaults are those of the storage version, by way of which every object goes.
 fn default_in_storage_version(row: &Resource, value: Value) -> Value {
     let Some(Converter::Rule(conversion)) = &row.conversion else {

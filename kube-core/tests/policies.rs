@@ -50,7 +50,7 @@ async fn refusal(constraints: &str, asked: &Asked<'_>) -> Option<String> {
         (GROUP, "validatingadmissionpolicybindings", named("ValidatingAdmissionPolicyBinding", "b", &binding)),
     ];
     let (policies, rows) = policed::serving(&objects).await;
-    let plugin = policies.plugin("ValidatingAdmissionPolicy").expect("it is one of them");
+    let plugin = policed::plugin(&policies);
     let (group, version, plural) = asked.resource;
     let row = rows.iter().find(|row| (&*row.group, &*row.version, &*row.plural) == (group, version, plural));
     let row = row.expect("the resource is served");

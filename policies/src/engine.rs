@@ -18,7 +18,7 @@ use machinery::{
 use crate::{
     activation::{Activation, Scene},
     conditions::Verdict,
-    matching::{Labelled, Matched, brings_namespace, is_configuration, is_exempt},
+    matching::{Labelled, Matched, brings_namespace, is_exempt},
     questions::Asker,
     source::{Binding, Hook, Policy},
     tables::Tables,
@@ -132,20 +132,12 @@ impl Engine {
         }
     }
 
-    /// Begins with a write, whatever it asks; `None` if it is about what configures admission.
+    /// Begins with a write, whatever it asks.
     ///
     /// # Errors
     /// What a webhook that converts answers.
-    pub(crate) async fn begin_any<'a>(
-        &self,
-        a: &'a Attributes<'a>,
-        object: &Value,
-    ) -> Result<Option<Found<'a>>, Status> {
-        let subject = Subject::of(a);
-        match is_configuration(&subject) {
-            true => Ok(None),
-            false => self.look_at(subject, object).await.map(Some),
-        }
+    pub(crate) async fn begin_any<'a>(&self, a: &'a Attributes<'a>, object: &Value) -> Result<Found<'a>, Status> {
+        self.look_at(Subject::of(a), object).await
     }
 
     async fn look_at<'a>(&self, subject: Subject<'a>, object: &Value) -> Result<Found<'a>, Status> {

@@ -7,7 +7,7 @@
 //! policies that have bindings, compiled. For a write, the `engine` finds those that are about it (`matching`), their
 //! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
 //! evaluated (`activation`). What an expression asks the authoriser goes through `questions`. The plugins that call
-//! webhooks (`webhooks`) match writes with the same engine.
+//! webhooks (`webhooks`) match writes with the same engine. Both may stand in files, too (`manifest`).
 //!
 //! ```
 //! use policies::{Compiler, Wanted};
@@ -24,6 +24,7 @@ mod compile;
 mod conditions;
 mod declarations;
 mod engine;
+mod manifest;
 mod matching;
 mod metrics;
 mod mutating;
@@ -46,11 +47,12 @@ use generic_server::{
 use outbound::Resolver;
 
 pub use compile::{Compiler, Fault, Wanted};
+pub use manifest::{Manifests, PluginConfig, SUFFIX as STATIC_SUFFIX};
 pub use tables::Tables;
 
 use engine::Engine;
 use metrics::Metrics;
-use source::Source;
+use source::{Hook, Source};
 
 /// What the plugins are built of.
 pub struct Policies {
@@ -94,21 +96,35 @@ impl Policies {
         self.webhooks.register(registry);
     }
 
-    /// The plugin called `name`; `None` if it is none of these.
-    pub fn plugin(&self, name: &str) -> Option<Arc<dyn Admission>> {
+    /// The plugin called `name`, with what it reads of `manifests`; `None` if it is none of these.
+    ///
+    /// # Errors
+    /// What is wrong with a manifest.
+    pub fn plugin(&self, name: &str, manifests: &Manifests) -> Result<Option<Arc<dyn Admission>>, String> {
         let lister = |plural: &str| self.listers[plural].clone();
-        Some(match name {
+        Ok(Some(match name {
             "ValidatingAdmissionPolicy" => Arc::new(validating::Validating {
-                source: Source::new(lister("validatingadmissionpolicies"), lister("validatingadmissionpolicybindings")),
+                source: Source::new(
+                    lister("validatingadmissionpolicies"),
+                    lister("validatingadmissionpolicybindings"),
+                    manifests.of("ValidatingAdmissionPolicy", Hook::all_of)?,
+                ),
                 engine: self.engine.clone(),
                 metrics: self.validating.clone(),
             }),
             "MutatingAdmissionPolicy" => Arc::new(mutating::Mutating {
-                source: Source::new(lister("mutatingadmissionpolicies"), lister("mutatingadmissionpolicybindings")),
+                source: Source::new(
+                    lister("mutatingadmissionpolicies"),
+                    lister("mutatingadmissionpolicybindings"),
+                    manifests.of("MutatingAdmissionPolicy", Hook::all_of)?,
+                ),
                 engine: self.engine.clone(),
                 metrics: self.mutating.clone(),
             }),
-            name => return webhooks::plugin(name, &self.engine, lister, &self.services, &self.webhooks),
-        })
+            name => {
+                let parts = (&self.engine, &self.services, &self.webhooks);
+                return webhooks::plugin(name, parts, lister, manifests);
+            }
+        }))
     }
 }

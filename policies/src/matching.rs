@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use generic_server::{admission::Operation, table::Entry};
+use generic_server::{admission::Operation, resource::Resource, table::Entry};
 use machinery::{
     Map, Str, Value,
     meta::{
@@ -220,21 +220,26 @@ impl Matches {
     }
 }
 
-/// Whether a write is about what configures admission: nobody may lock themselves out of that.
-pub(crate) fn is_configuration(subject: &Subject<'_>) -> bool {
-    const CONFIGURATION: [&str; 6] = [
-        "ValidatingWebhookConfiguration",
-        "MutatingWebhookConfiguration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
-    ];
-    let kind = &subject.kind;
-    kind.group == "admissionregistration.k8s.io" && CONFIGURATION.contains(&kind.kind.as_str())
+/// Whether a row is of what configures admission.
+pub(crate) fn is_configuration(row: &Resource) -> bool {
+    let is_webhooks = |row: &Resource| {
+        matches!(row.plural.as_str(), "mutatingwebhookconfigurations" | "validatingwebhookconfigurations")
+    };
+    is_of_policies(row) || (row.group == "admissionregistration.k8s.io" && is_webhooks(row))
 }
 
-/// Whether policies have no say in a write: it is about themselves and their like, or it only asks.
+/// Whether a row is of policies or their bindings.
+pub(crate) fn is_of_policies(row: &Resource) -> bool {
+    const POLICIES: [&str; 4] = [
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    ];
+    row.group == "admissionregistration.k8s.io" && POLICIES.contains(&row.plural.as_str())
+}
+
+/// Whether policies have no say in a write, wherever they stand: it only asks.
 pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
     const REVIEWS: [(&str, &str); 6] = [
         ("authentication.k8s.io", "selfsubjectreviews"),
@@ -245,7 +250,7 @@ pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
         ("authorization.k8s.io", "subjectaccessreviews"),
     ];
     let resource = &subject.resource;
-    is_configuration(subject) || REVIEWS.contains(&(resource.group.as_str(), resource.resource.as_str()))
+    REVIEWS.contains(&(resource.group.as_str(), resource.resource.as_str()))
 }
 
 /// Whether a namespace that is written is known by the labels that it is written with.

@@ -113,7 +113,7 @@ impl Admission for Mutating {
     }
 
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, _warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(hooks) = self.source.hooks().await? else { return Ok(()) };
+        let Some(hooks) = self.source.hooks(a.row).await? else { return Ok(()) };
         let Some(mut found) = self.engine.begin(a, object).await? else { return Ok(()) };
         let steps = self.engine.plan(&mut found, &hooks).await;
         if steps.is_empty() {

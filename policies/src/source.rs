@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use generic_server::{offload, registry::Lister};
+use generic_server::{offload, registry::Lister, resource::Resource};
 use machinery::{
     Str, Value,
     codec::json,
@@ -19,7 +19,8 @@ use crate::{
     activation::Variable,
     compile::Compiler,
     conditions::Conditions,
-    matching::Matches,
+    manifest::{self, Loaded, Static},
+    matching::{Matches, is_of_policies},
     params::{ParamKind, ParamRef},
 };
 
@@ -91,20 +92,51 @@ pub(crate) struct Hook<W> {
     pub(crate) bindings: Vec<Binding>,
 }
 
+impl<W> Clone for Hook<W> {
+    fn clone(&self) -> Self {
+        Hook { policy: self.policy.clone(), bindings: self.bindings.clone() }
+    }
+}
+
+impl<W: Work> Hook<W> {
+    /// The policies of files, with their bindings.
+    pub(crate) fn all_of(loaded: Loaded) -> Vec<Self> {
+        let mut bindings = by_policy(loaded.bindings.iter().map(Binding::of));
+        let hooks = loaded.objects.iter().map(|policy| {
+            let policy = Arc::new(Policy::of(policy));
+            Hook { bindings: bindings.remove(&policy.name).unwrap_or_default(), policy }
+        });
+        hooks.collect()
+    }
+}
+
+fn by_policy(bindings: impl Iterator<Item = Binding>) -> HashMap<Str, Vec<Binding>> {
+    let mut by_policy: HashMap<Str, Vec<Binding>> = HashMap::new();
+    for binding in bindings {
+        by_policy.entry(binding.policy.clone()).or_default().push(binding);
+    }
+    by_policy
+}
+
 /// The policies of one kind.
 pub(crate) struct Source<W> {
     policies: Arc<Lister>,
     bindings: Arc<Lister>,
+    /// Policies of files.
+    files: Option<Arc<Static<Hook<W>>>>,
     state: ArcSwapOption<State<W>>,
     /// Held while policies are compiled, so that each is compiled once.
     compiling: Mutex<()>,
 }
 
-/// What the caches held, and what was made of it.
+type Hooks<W> = Arc<Vec<Hook<W>>>;
+
+/// What the caches and the files held, and what was made of it.
 struct State<W> {
     policies: Snapshot,
     bindings: Snapshot,
-    hooks: Arc<Vec<Hook<W>>>,
+    files: Option<Hooks<W>>,
+    hooks: Hooks<W>,
     /// By name.
     compiled: HashMap<Str, Compiled<W>>,
 }
@@ -113,15 +145,20 @@ struct State<W> {
 struct Compiled<W>(Str, i64, Arc<Policy<W>>);
 
 impl<W: Work> Source<W> {
-    pub(crate) fn new(policies: Arc<Lister>, bindings: Arc<Lister>) -> Self {
-        Source { policies, bindings, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
+    pub(crate) fn new(policies: Arc<Lister>, bindings: Arc<Lister>, files: Option<Arc<Static<Hook<W>>>>) -> Self {
+        Source { policies, bindings, files, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
     }
 
-    /// The policies that have bindings, by name; `None` if there are none.
+    /// The policies that may have a say in writes of a row, those of files first, then those that have bindings, by name;
+    /// `None` if there are none. About policies themselves only those of files have: nobody may lock themselves out.
     ///
     /// # Errors
     /// 503 and the like while the caches are not filled.
-    pub(crate) async fn hooks(&self) -> Result<Option<Arc<Vec<Hook<W>>>>, Status> {
+    pub(crate) async fn hooks(&self, row: &Resource) -> Result<Option<Hooks<W>>, Status> {
+        let files = manifest::current(self.files.as_ref());
+        if is_of_policies(row) {
+            return Ok(files);
+        }
         self.bindings.ready().await?;
         let bindings = self.bindings.cache().latest();
         if bindings.is_empty() {
@@ -129,15 +166,19 @@ impl<W: Work> Source<W> {
             if self.state.load().is_some() {
                 self.state.store(None);
             }
-            return Ok(None);
+            return Ok(files);
         }
         self.policies.ready().await?;
-        let hooks = self.of(&bindings, &self.policies.cache().latest()).await;
+        let hooks = self.of(&bindings, &self.policies.cache().latest(), files).await;
         Ok((!hooks.is_empty()).then_some(hooks))
     }
 
-    async fn of(&self, bindings: &Snapshot, policies: &Snapshot) -> Arc<Vec<Hook<W>>> {
-        let shows = |state: &State<W>| state.bindings.shares(bindings) && state.policies.shares(policies);
+    async fn of(&self, bindings: &Snapshot, policies: &Snapshot, files: Option<Hooks<W>>) -> Hooks<W> {
+        let as_pointer = |files: &Option<Hooks<W>>| files.as_ref().map(Arc::as_ptr);
+        let shows = |state: &State<W>| {
+            let same_files = as_pointer(&state.files) == as_pointer(&files);
+            same_files && state.bindings.shares(bindings) && state.policies.shares(policies)
+        };
         if let Some(state) = &*self.state.load()
             && shows(state)
         {
@@ -149,22 +190,25 @@ impl<W: Work> Source<W> {
             return state.hooks.clone();
         }
         // A binding takes about as much time as so many bytes of a document.
-        let state = offload::once(bindings.len() << 10, || self.compile(bindings, policies, before.as_deref()));
+        let compile = || self.compile(bindings, policies, files.clone(), before.as_deref());
+        let state = offload::once(bindings.len() << 10, compile);
         let hooks = state.hooks.clone();
         self.state.store(Some(Arc::new(state)));
         hooks
     }
 
-    fn compile(&self, bindings: &Snapshot, policies: &Snapshot, before: Option<&State<W>>) -> State<W> {
-        let mut by_policy: HashMap<Str, Vec<Binding>> = HashMap::new();
-        for entry in bindings.range(self.bindings.prefix(), None) {
-            let Some(binding) = entry.object().and_then(|o| json::decode(o.bytes()).ok()) else { continue };
-            let binding = Binding::of(&binding);
-            by_policy.entry(binding.policy.clone()).or_default().push(binding);
-        }
+    fn compile(
+        &self,
+        bindings: &Snapshot,
+        policies: &Snapshot,
+        files: Option<Hooks<W>>,
+        before: Option<&State<W>>,
+    ) -> State<W> {
+        let found = bindings.range(self.bindings.prefix(), None).filter_map(|entry| entry.object());
+        let found = found.filter_map(|object| json::decode(object.bytes()).ok());
         let mut compiled = HashMap::new();
         let mut hooks = Vec::new();
-        for (name, bindings) in by_policy {
+        for (name, bindings) in by_policy(found.map(|binding| Binding::of(&binding))) {
             let key = self.policies.key("", &name);
             let Some(object) = policies.get(&key).and_then(|entry| entry.object()) else { continue };
             let Ok(value) = json::decode(object.bytes()) else { continue };
@@ -180,6 +224,7 @@ impl<W: Work> Source<W> {
             hooks.push(Hook { policy, bindings });
         }
         hooks.sort_by(|a, b| a.policy.name.cmp(&b.policy.name));
-        State { policies: policies.clone(), bindings: bindings.clone(), hooks: Arc::new(hooks), compiled }
+        let hooks = files.iter().flat_map(|files| files.iter().cloned()).chain(hooks).collect();
+        State { policies: policies.clone(), bindings: bindings.clone(), files, hooks: Arc::new(hooks), compiled }
     }
 }

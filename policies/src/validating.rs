@@ -306,7 +306,7 @@ impl Admission for Validating {
     }
 
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(hooks) = self.source.hooks().await? else { return Ok(()) };
+        let Some(hooks) = self.source.hooks(a.row).await? else { return Ok(()) };
         let Some(mut found) = self.engine.begin(a, object).await? else { return Ok(()) };
         let (mut refusal, mut notes) = (Refusal::default(), Notes::default());
         for step in self.engine.plan(&mut found, &hooks).await {

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use kube_core::admission::{Settings, is_idle};
 use machinery::{Value, codec::yaml};
+use policies::PluginConfig;
 
-use super::{Findings, features::FeatureGates};
+use super::{Findings, features::FeatureGates, manifests};
 use crate::flags::Parsed;
 
 /// Whether this server has a plugin.
@@ -76,10 +77,6 @@ static PLUGINS: [Plugin; 41] = [
     row("AlwaysDeny", false, Built),
 ];
 
-/// Plugins that upstream's server configures with a file, and this one does not yet.
-const UNREAD_CONFIGURATIONS: [&str; 4] =
-    ["MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook"];
-
 /// Which admission plugins run, and how.
 #[derive(Clone, Debug)]
 pub struct Admission {
@@ -87,6 +84,8 @@ pub struct Admission {
     pub plugins: Vec<&'static str>,
     /// What they are told.
     pub settings: Settings,
+    /// What plugins that judge by policies and webhooks are told, by their names.
+    pub configs: Vec<(&'static str, PluginConfig)>,
 }
 
 impl Admission {
@@ -133,8 +132,9 @@ impl Admission {
             features: features.clone(),
             ..Settings::default()
         };
+        let mut configs = Vec::new();
         if let Some(file) = findings.file(flags, "admission-control-config-file")
-            && let Err(why) = configure(&file, &plugins, &mut settings, findings)
+            && let Err(why) = configure(&file, &plugins, (&mut settings, &mut configs), findings)
         {
             findings.error(format!("failed to read plugin config: {why}"));
         }
@@ -146,12 +146,17 @@ impl Admission {
         if plugins.contains(&"ImagePolicyWebhook") && settings.image_policy.is_none() {
             findings.error("couldn't init admission plugin \"ImagePolicyWebhook\": no config specified");
         }
-        Self { plugins, settings }
+        Self { plugins, settings, configs }
     }
 }
 
 /// Reads the file that configures plugins: what it says to each stands in it, or in another file that it names.
-fn configure(file: &Path, running: &[&str], settings: &mut Settings, findings: &mut Findings) -> Result<(), String> {
+fn configure(
+    file: &Path,
+    running: &[&'static str],
+    (settings, configs): (&mut Settings, &mut Vec<(&'static str, PluginConfig)>),
+    findings: &mut Findings,
+) -> Result<(), String> {
     let config = read(file)?;
     let kind = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
     let known = ["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"];
@@ -168,13 +173,14 @@ fn configure(file: &Path, running: &[&str], settings: &mut Settings, findings: &
             (None, Some(path)) if !path.is_empty() => read(&file.parent().unwrap_or(Path::new("")).join(path))?,
             _ => continue,
         };
-        if !running.contains(&name) {
+        let Some(plugin) = running.iter().copied().find(|running| *running == name) else {
             findings.warn(format!("--admission-control-config-file: {name} is configured and does not run"));
             continue;
-        }
-        let has_use = settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))?;
-        if !has_use && UNREAD_CONFIGURATIONS.contains(&name) {
-            return Err(format!("{}: what it says to {name} is not read by this server yet", file.display()));
+        };
+        settings.configure(name, &said).map_err(|why| format!("{name}: {why}"))?;
+        match manifests::read(name, &said, &settings.features) {
+            Ok(config) => configs.extend(config.map(|config| (plugin, config))),
+            Err(why) => findings.error(format!("couldn't init admission plugin {name:?}: {why}")),
         }
     }
     Ok(())

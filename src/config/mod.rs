@@ -10,6 +10,7 @@ mod controllers;
 mod features;
 mod identity_providers;
 mod logging;
+mod manifests;
 mod metrics;
 mod network;
 mod requests;

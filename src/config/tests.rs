@@ -31,10 +31,20 @@ fn a_file_tells_plugins_what_to_do() {
     let config = configure(&[&file]).expect("is valid");
     assert_eq!(config.admission.settings.limited_resources[0].contains, ["cpu"]);
     assert!(config.warnings.iter().any(|warning| warning.contains("EventRateLimit")), "{:?}", config.warnings);
-    let hook = "- name: MutatingAdmissionWebhook\n  configuration: {kind: WebhookAdmission}\n";
+    let hook = "- name: MutatingAdmissionWebhook\n  configuration: {kind: WebhookAdmission, apiVersion: v1}\n";
     let file = write("hook.yaml", &format!("{head}{hook}"));
-    let why = configure(&[&file]).expect_err("nobody reads it");
-    assert!(why.ends_with("what it says to MutatingAdmissionWebhook is not read by this server yet"), "{why}");
+    let why = configure(&[&file]).expect_err("a configuration of another kind");
+    assert!(why.starts_with("couldn't init admission plugin \"MutatingAdmissionWebhook\": no kind "), "{why}");
+    let policies = "- name: MutatingAdmissionPolicy\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, \
+                    kind: MutatingAdmissionPolicyConfiguration, staticManifestsDir: ";
+    let place = dir.path().display();
+    let file = write("policies.yaml", &format!("{head}{policies}{place}}}\n"));
+    let gate = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
+    let config = configure(&[&file, gate]).expect("is valid");
+    let [(plugin, told)] = config.admission.configs.as_slice() else { panic!("one plugin is told something") };
+    assert_eq!((*plugin, told.directory.as_deref()), ("MutatingAdmissionPolicy", Some(dir.path())));
+    let why = configure(&[&file]).expect_err("the gate is off");
+    assert!(why.contains("staticManifestsDir: Forbidden"), "{why}");
     let file = write("odd.yaml", &format!("{head}- name: PodSecurity\n  configuration: {{kind: Odd}}\n"));
     let why = configure(&[&file]).expect_err("a configuration of another kind");
     assert_eq!(why, "failed to read plugin config: PodSecurity:  Odd is no PodSecurityConfiguration");
@@ -310,6 +320,30 @@ fn the_front_proxy_headers_can_be_named() {
         error.expect_err("is refused"),
         "--requestheader-group-headers: \"not a header\" is not a valid header name"
     );
+}
+
+#[test]
+fn authorities_of_clients_are_those_of_proxies_only_where_proxies_are_named() {
+    let block = |label: &str, content: &str| format!("-----BEGIN {label}-----\n{content}\n-----END {label}-----\n");
+    let dir = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: String| {
+        std::fs::write(dir.path().join(name), text).expect("written");
+        dir.path().join(name).display().to_string()
+    };
+    let (one, two, other) = (block("CERTIFICATE", "YQ=="), block("CERTIFICATE", "Yg=="), block("KEY", "YQ=="));
+    let check = |clients: String, proxies: String, more: &[&str], is_refused: bool| {
+        let flags = [
+            format!("--client-ca-file={}", write("clients", clients)),
+            format!("--requestheader-client-ca-file={}", write("proxies", proxies)),
+        ];
+        let arguments: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let why = configure(&arguments).err().unwrap_or_default();
+        assert_eq!(why.contains("contain overlapping certificates"), is_refused, "{why}");
+    };
+    check(one.clone(), two.clone(), &[], false);
+    check(format!("{two}{one}"), one.clone(), &[], true);
+    check(one.clone(), one.clone(), &["--requestheader-allowed-names=front-proxy"], false);
+    check(other, one, &[], false);
 }
 
 #[test]

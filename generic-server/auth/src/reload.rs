@@ -1,15 +1,22 @@
-//! Files that are followed while the server runs. When one changes it is read again; what is wrong with the new content is
-//! logged and counted, and the old content stays in use.
+//! Files that are followed while the server runs, alone or those of a directory. When one changes it is read again; what is
+//! wrong with the new content is logged and counted, and the old content stays in use.
+
+mod directory;
 
 use std::{
+    fs::Metadata,
     future::Future,
+    io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use tokio_util::sync::CancellationToken;
+
+pub use directory::Directory;
 
 /// How often it is asked whether a file was replaced or written.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -27,33 +34,74 @@ pub enum ReloadError {
     NotYet(String),
 }
 
-/// A file whose content is in use.
-pub struct Followed {
-    /// What the file is, for the log.
+/// What is followed: the content of a file, or that of the files of a [`Directory`].
+pub trait Content: Clone + PartialEq + Send + Sync + 'static {
+    /// Reads what is there now. Blocks.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn read(path: &Path) -> io::Result<Self>;
+
+    /// By what can be told that something was replaced or written. Blocks.
+    fn stamp(path: &Path) -> Stamp;
+
+    /// What metrics call the content: [`hash`].
+    fn hash(&self) -> String;
+}
+
+impl Content for Vec<u8> {
+    fn read(path: &Path) -> io::Result<Self> {
+        std::fs::read(path)
+    }
+
+    fn stamp(path: &Path) -> Stamp {
+        Stamp::of([std::fs::metadata(path).ok()])
+    }
+
+    fn hash(&self) -> String {
+        hash(self)
+    }
+}
+
+/// By what files differ that were replaced or written.
+#[derive(PartialEq)]
+pub struct Stamp(Vec<Option<(u64, u64, Option<SystemTime>)>>);
+
+impl Stamp {
+    fn of(files: impl IntoIterator<Item = Option<Metadata>>) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        let one = |meta: Metadata| (meta.ino(), meta.len(), meta.modified().ok());
+        Stamp(files.into_iter().map(|meta| meta.map(one)).collect())
+    }
+}
+
+/// A file or directory whose content is in use.
+pub struct Followed<C = Vec<u8>> {
+    /// What it is, for the log.
     what: &'static str,
     path: PathBuf,
     /// The content that was looked at last.
-    content: Vec<u8>,
+    content: C,
 }
 
-impl Followed {
-    /// A file; `content` is in use already.
-    pub fn new(what: &'static str, path: PathBuf, content: Vec<u8>) -> Self {
+impl<C: Content> Followed<C> {
+    /// A file or directory; `content` is in use already.
+    pub fn new(what: &'static str, path: PathBuf, content: C) -> Self {
         Followed { what, path, content }
     }
 
     /// Hands new content to `reload`, until it is cancelled.
     pub async fn follow<F, Fut>(mut self, metrics: Option<ReloadMetrics>, cancel: CancellationToken, reload: F)
     where
-        F: Fn(Vec<u8>) -> Fut,
+        F: Fn(C) -> Fut,
         Fut: Future<Output = Result<(), ReloadError>>,
     {
-        let (mut stamp, mut looks) = (Stamp::of(&self.path).await, 0_u32);
+        let (mut stamp, mut looks) = (self.at_path(C::stamp).await, 0_u32);
         // What was written between the first reading and now has a stamp that is not new.
         self.look(metrics.as_ref(), &reload).await;
         while cancel.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_some() {
             looks += 1;
-            let now = Stamp::of(&self.path).await;
+            let now = self.at_path(C::stamp).await;
             if now == stamp && looks < READ_EVERY {
                 continue;
             }
@@ -62,13 +110,20 @@ impl Followed {
         }
     }
 
+    /// What a function that blocks finds; `None` if the server ends.
+    async fn at_path<T: Send + 'static>(&self, find: fn(&Path) -> T) -> Option<T> {
+        let path = self.path.clone();
+        tokio::task::spawn_blocking(move || find(&path)).await.ok()
+    }
+
     async fn look<F, Fut>(&mut self, metrics: Option<&ReloadMetrics>, reload: &F)
     where
-        F: Fn(Vec<u8>) -> Fut,
+        F: Fn(C) -> Fut,
         Fut: Future<Output = Result<(), ReloadError>>,
     {
+        let Some(read) = self.at_path(C::read).await else { return };
         let (what, path) = (self.what, self.path.display());
-        let content = match tokio::fs::read(&self.path).await {
+        let content = match read {
             Ok(content) if content == self.content => return,
             Ok(content) => content,
             Err(error) => {
@@ -94,66 +149,88 @@ impl Followed {
     }
 }
 
-/// By what a file differs that was replaced or written.
-#[derive(PartialEq)]
-struct Stamp(Option<(u64, u64, Option<SystemTime>)>);
-
-impl Stamp {
-    async fn of(path: &Path) -> Self {
-        use std::os::unix::fs::MetadataExt as _;
-        let meta = tokio::fs::metadata(path).await.ok();
-        Stamp(meta.map(|meta| (meta.ino(), meta.len(), meta.modified().ok())))
-    }
-}
-
-/// Upstream's metrics of a configuration file that is reloaded.
+/// Upstream's metrics of a configuration file that is reloaded, or of one of several.
 #[derive(Clone)]
 pub struct ReloadMetrics {
     reloads: IntCounterVec,
     last: GaugeVec,
     info: IntGaugeVec,
-    server: String,
+    /// The values of the labels that all have in common: which of several files, and which server.
+    labels: Vec<String>,
+    /// The hash that is shown, if there is one yet.
+    shown: Arc<Mutex<Option<String>>>,
 }
 
 impl ReloadMetrics {
     /// Metrics `apiserver_CONTROLLER_…` of the server with this identity; `content` is in use.
     pub fn new(registry: &Registry, controller: &str, server: &str, content: &[u8]) -> Self {
+        let metrics = Self::with(registry, controller, server, None);
+        metrics.uses(hash(content));
+        metrics
+    }
+
+    /// The same for several files, which a label tells apart: each has its own by [`ReloadMetrics::of`].
+    pub fn several(registry: &Registry, controller: &str, server: &str, label: &'static str) -> Self {
+        Self::with(registry, controller, server, Some(label))
+    }
+
+    /// Those of one of several files.
+    pub fn of(&self, value: &str) -> Self {
+        let labels = std::iter::once(value.to_owned()).chain(self.labels.iter().cloned()).collect();
+        ReloadMetrics { labels, shown: Arc::default(), ..self.clone() }
+    }
+
+    fn with(registry: &Registry, controller: &str, server: &str, label: Option<&'static str>) -> Self {
         let opts = |name: &str, help: &str| Opts::new(format!("apiserver_{controller}_{name}"), help);
-        let labels = ["status", "apiserver_id_hash"];
+        let own = [label, Some("apiserver_id_hash")];
+        let labels =
+            |last: [Option<&'static str>; 1]| own.into_iter().chain(last).flatten().collect::<Vec<&'static str>>();
         let metrics = ReloadMetrics {
-            reloads: IntCounterVec::new(opts("automatic_reloads_total", "Reloads of the configuration file."), &labels)
-                .expect("valid names"),
+            reloads: IntCounterVec::new(
+                opts("automatic_reloads_total", "Reloads of the configuration file."),
+                &labels([Some("status")]),
+            )
+            .expect("valid names"),
             last: GaugeVec::new(
                 opts("automatic_reload_last_timestamp_seconds", "When the configuration file was reloaded last."),
-                &labels,
+                &labels([Some("status")]),
             )
             .expect("valid names"),
             info: IntGaugeVec::new(
                 opts("last_config_info", "The hash of the configuration that is in use."),
-                &["apiserver_id_hash", "hash"],
+                &labels([Some("hash")]),
             )
             .expect("valid names"),
-            server: hash(server.as_bytes()),
+            labels: vec![hash(server.as_bytes())],
+            shown: Arc::default(),
         };
         for collector in [
             Box::new(metrics.reloads.clone()) as Box<dyn prometheus::core::Collector>,
             Box::new(metrics.last.clone()),
             Box::new(metrics.info.clone()),
         ] {
-            registry.register(collector).expect("each file has metrics of its own");
+            registry.register(collector).expect("each kind of files has metrics of its own");
         }
-        metrics.uses(content);
         metrics
     }
 
-    fn uses(&self, content: &[u8]) {
-        self.info.reset();
-        self.info.with_label_values(&[self.server.as_str(), &hash(content)]).set(1);
+    fn values<'a>(&'a self, last: &'a str) -> Vec<&'a str> {
+        self.labels.iter().map(String::as_str).chain([last]).collect()
     }
 
-    fn succeeded(&self, content: &[u8]) {
+    fn uses(&self, hash: String) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = shown.as_deref() {
+            let _ = self.info.remove_label_values(&self.values(before)); // it was there
+        }
+        self.info.with_label_values(&self.values(&hash)).set(1);
+        *shown = Some(hash);
+    }
+
+    /// Counts that content came into use.
+    pub fn succeeded(&self, content: &impl Content) {
         self.count("success");
-        self.uses(content);
+        self.uses(content.hash());
     }
 
     fn failed(&self) {
@@ -162,8 +239,8 @@ impl ReloadMetrics {
 
     fn count(&self, status: &str) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
-        self.reloads.with_label_values(&[status, &self.server]).inc();
-        self.last.with_label_values(&[status, &self.server]).set(now);
+        self.reloads.with_label_values(&self.values(status)).inc();
+        self.last.with_label_values(&self.values(status)).set(now);
     }
 }
 

@@ -46,6 +46,72 @@ pub struct Config {
     pub document: Value,
 }
 
+/// A document of a file, JSON or YAML, before anybody has looked for its type.
+#[derive(Clone, Debug)]
+pub struct Untyped {
+    /// The document.
+    pub document: Value,
+    /// What it says that it is.
+    pub api_version: String,
+    /// What it says that it is.
+    pub kind: String,
+    /// As JSON, in which members may be repeated.
+    text: Vec<u8>,
+    /// What stands twice in YAML.
+    repeated: Option<String>,
+}
+
+impl Untyped {
+    /// Reads a document that says what it is.
+    ///
+    /// # Errors
+    /// What is wrong with it, in upstream's words.
+    pub fn read(content: &[u8]) -> Result<Self, String> {
+        let is_json = content.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+        let (document, repeated) = if is_json {
+            let document =
+                json::decode(content).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
+            (document, None)
+        } else {
+            yaml::decode_strict(content).map_err(|e| e.to_string())?
+        };
+        if document.as_object().is_none() && !document.is_null() {
+            return Err(go_text::no_type_in(&document));
+        }
+        let (api_version, kind) =
+            (type_text(&document, "apiVersion")?.to_owned(), type_text(&document, "kind")?.to_owned());
+        let missing = |what: &str| Err(format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(content)));
+        if kind.is_empty() {
+            return missing("Kind");
+        }
+        if api_version.is_empty() {
+            return missing("apiVersion");
+        }
+        let text = if is_json { content.to_vec() } else { json::encode(&document) };
+        Ok(Untyped { document, api_version, kind, text, repeated })
+    }
+
+    /// The document in a shape, as a strict reader takes it.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn shaped(self, shape: &Schema) -> Result<Value, String> {
+        let (document, _) = schema::decode_text(shape, self.document, Some(&self.text)).map_err(|e| e.to_string())?;
+        let findings = json::strict_findings(&self.text, shape).map_err(|e| e.to_string())?;
+        let problems: Vec<String> = self.repeated.into_iter().chain(findings.iter().map(ToString::to_string)).collect();
+        match problems.is_empty() {
+            true => Ok(document),
+            false => Err(format!("strict decoding error: {}", problems.join(", "))),
+        }
+    }
+}
+
+/// What is said of a document of a type that nobody knows; `registry`: where upstream has its registry of kinds.
+pub fn unregistered(api_version: &str, kind: &str, registry: &str) -> String {
+    let (kind, api_version) = (go_text::quote(kind), go_text::quote(api_version));
+    format!("no kind {kind} is registered for version {api_version} in scheme {registry:?}")
+}
+
 impl ConfigKind {
     /// Reads a file's content, JSON or YAML.
     ///
@@ -55,39 +121,13 @@ impl ConfigKind {
         if content.is_empty() {
             return Err("empty config data".to_owned());
         }
-        let is_json = content.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-        let (document, repeated) = if is_json {
-            let document =
-                json::decode(content).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
-            (document, None)
-        } else {
-            yaml::decode_strict(content).map_err(|e| e.to_string())?
-        };
-        let version = self.version(&document, content)?;
-        let shape = (self.schema)(version);
-        let text = if is_json { content.to_vec() } else { json::encode(&document) };
-        let (document, _) = schema::decode_text(&shape, document, Some(&text)).map_err(|e| e.to_string())?;
-        let findings = json::strict_findings(&text, &shape).map_err(|e| e.to_string())?;
-        let problems: Vec<String> = repeated.into_iter().chain(findings.iter().map(ToString::to_string)).collect();
-        if problems.is_empty() {
-            Ok(Config { version, document })
-        } else {
-            Err(format!("strict decoding error: {}", problems.join(", ")))
-        }
+        let untyped = Untyped::read(content)?;
+        let version = self.version(&untyped)?;
+        Ok(Config { version, document: untyped.shaped(&(self.schema)(version))? })
     }
 
-    fn version(&self, document: &Value, content: &[u8]) -> Result<&'static str, String> {
-        if document.as_object().is_none() && !document.is_null() {
-            return Err(go_text::no_type_in(document));
-        }
-        let (api_version, kind) = (type_text(document, "apiVersion")?, type_text(document, "kind")?);
-        let missing = |what: &str| Err(format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(content)));
-        if kind.is_empty() {
-            return missing("Kind");
-        }
-        if api_version.is_empty() {
-            return missing("apiVersion");
-        }
+    fn version(&self, untyped: &Untyped) -> Result<&'static str, String> {
+        let Untyped { api_version, kind, .. } = untyped;
         let version = api_version.strip_prefix(self.group).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
         let of_group = |versions: &'static [&'static str]| versions.iter().copied().find(|known| *known == version);
         if kind == self.kind
@@ -95,11 +135,10 @@ impl ConfigKind {
         {
             return Ok(version);
         }
-        if self.siblings.iter().any(|(sibling, versions)| *sibling == kind && of_group(versions).is_some()) {
+        if self.siblings.iter().any(|(sibling, versions)| sibling == kind && of_group(versions).is_some()) {
             return Err(format!("expected {}, got *apiserver.{kind}", self.kind));
         }
-        let (kind, api_version) = (go_text::quote(kind), go_text::quote(api_version));
-        Err(format!("no kind {kind} is registered for version {api_version} in scheme {:?}", self.registry))
+        Err(unregistered(api_version, kind, self.registry))
     }
 }
 

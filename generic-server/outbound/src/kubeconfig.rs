@@ -76,6 +76,45 @@ impl Kubeconfig {
         read.map_err(|why| format!("error loading config file {}: {why}", quote(&path.display().to_string())))
     }
 
+    /// The users of a file, whoever they are for, and the name of the current context's. Paths in it are relative to its
+    /// directory.
+    pub(crate) fn users(path: &Path) -> Result<(Vec<(String, Self)>, String), String> {
+        let text = std::fs::read(path).map_err(|error| format!("open {}: {}", path.display(), plain(&error)))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let read = decode(&text).and_then(|document| Self::users_of(&document, directory));
+        read.map_err(|why| format!("error loading config file {}: {why}", quote(&path.display().to_string())))
+    }
+
+    fn users_of(document: &Value, directory: &Path) -> Result<(Vec<(String, Self)>, String), String> {
+        let root = Part { value: document, name: "config", of: "", directory };
+        let mut users = Vec::new();
+        for entry in root.list("users")? {
+            let name = entry.str_at(&["name"]).unwrap_or_default();
+            let mut config = Self::of_nobody();
+            if let Some(user) = root.named("users", "user", name)? {
+                user.user(name, &mut config)?;
+            }
+            users.push((name.to_owned(), config));
+        }
+        let context_name = root.text("current-context")?;
+        let context = root.named("contexts", "context", &context_name)?;
+        let current = context.map_or(Ok(String::new()), |context| context.text("user"))?;
+        Ok((users, current))
+    }
+
+    /// One that names no server and no user.
+    fn of_nobody() -> Self {
+        Kubeconfig {
+            server: String::new(),
+            server_name: None,
+            insecure: false,
+            authorities: None,
+            identity: None,
+            credentials: Credentials::None,
+            impersonation: Vec::new(),
+        }
+    }
+
     /// Whether something is said in other files, which may change.
     pub(crate) fn names_files(&self) -> bool {
         let is_file = |source: &Source| matches!(source, Source::File(_));
@@ -207,9 +246,7 @@ impl<'a> Part<'a> {
             server_name: Some(self.text("tls-server-name")?).filter(|name| !name.is_empty()),
             insecure,
             authorities,
-            identity: None,
-            credentials: Credentials::None,
-            impersonation: Vec::new(),
+            ..Kubeconfig::of_nobody()
         })
     }
 

@@ -33,9 +33,9 @@ struct Loaded {
 
 /// The content of everything that may be in a file.
 #[derive(PartialEq, Eq)]
-struct Files {
+pub(crate) struct Files {
     bundle: Vec<u8>,
-    identity: Option<Identity>,
+    pub(crate) identity: Option<Identity>,
     token: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl KubeconfigWebhook {
 }
 
 impl Files {
-    fn read(config: &Kubeconfig) -> Result<Self, String> {
+    pub(crate) fn read(config: &Kubeconfig) -> Result<Self, String> {
         let bundle = config.authorities.as_ref().map(content).transpose()?.unwrap_or_default();
         let identity = match &config.identity {
             Some((certificate, key)) => Some(Identity { certificate: content(certificate)?, key: content(key)? }),
@@ -123,36 +123,41 @@ fn content(source: &Source) -> Result<Vec<u8>, String> {
 
 impl Loaded {
     fn new(config: &Kubeconfig, files: Files) -> Result<Self, String> {
-        let mut headers = HeaderMap::new();
-        let authorization = match (&config.credentials, &files.token) {
-            (_, Some(token)) => Some(format!("Bearer {token}")),
-            (Credentials::Basic(user, password), None) => {
-                Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
-            }
-            _ => None,
-        };
-        if let Some(text) = authorization {
-            let mut value = HeaderValue::from_str(&text).map_err(|_| "the token is no text for a header".to_owned())?;
-            value.set_sensitive(true);
-            headers.insert(header::AUTHORIZATION, value);
-        }
-        for (name, value) in &config.impersonation {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name:?}: {error}"))?;
-            let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
-            headers.append(name, value);
-        }
         let access = Access {
             bundle: files.bundle.clone(),
             insecure: config.insecure,
             server_name: config.server_name.clone(),
             identity: files.identity.clone(),
-            headers,
+            headers: headers_of(config, &files)?,
         };
         let target = Target::Url(config.server.as_str().into());
         let webhook = Webhook::with_access(target, access, None);
         webhook.check()?;
         Ok(Loaded { files, webhook })
     }
+}
+
+/// The headers that say who calls.
+pub(crate) fn headers_of(config: &Kubeconfig, files: &Files) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let authorization = match (&config.credentials, &files.token) {
+        (_, Some(token)) => Some(format!("Bearer {token}")),
+        (Credentials::Basic(user, password), None) => {
+            Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+        }
+        _ => None,
+    };
+    if let Some(text) = authorization {
+        let mut value = HeaderValue::from_str(&text).map_err(|_| "the token is no text for a header".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    for (name, value) in &config.impersonation {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name:?}: {error}"))?;
+        let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
 }
 
 #[cfg(test)]

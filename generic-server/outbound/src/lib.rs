@@ -1,7 +1,7 @@
 //! What this server asks of others: aggregated API servers, webhooks, kubelets, and what pods and services serve.
 //!
 //! `client` makes HTTPS clients, `resolve` finds services, `webhook` sends a document and gets the answer, with a deadline and a limit, and
-//! with upstream's words for what goes wrong (`failure`); `get` fetches one, `kubeconfig_webhook` is a webhook that a `kubeconfig` file names, and `backoff` says when a call is made again. `redirect` follows answers to another place, `answer` reads what kind of document came.
+//! with upstream's words for what goes wrong (`failure`); `get` fetches one, `kubeconfig_webhook` is a webhook that a `kubeconfig` file names, `webhook_users` says as whom others are called, and `backoff` says when a call is made again. `redirect` follows answers to another place, `answer` reads what kind of document came.
 //!
 //! ```
 //! use std::{cell::Cell, time::Duration};
@@ -29,6 +29,7 @@ mod kubeconfig_webhook;
 mod redirect;
 mod resolve;
 mod webhook;
+mod webhook_users;
 
 pub use answer::{
     MemberType, ReviewKind, Scheme, check_members, check_response, read as read_review, read_by as read_review_by,
@@ -42,3 +43,4 @@ pub use kubeconfig::{Credentials, Kubeconfig, Source};
 pub use kubeconfig_webhook::KubeconfigWebhook;
 pub use resolve::{Resolver, ServiceRef, Unavailable};
 pub use webhook::{Call, Target, Webhook};
+pub use webhook_users::WebhookUsers;

@@ -17,7 +17,7 @@ use machinery::{
 use tokio::time::Instant;
 
 use super::{
-    CallError, HttpsClient, Identity, OutboundBody, Resolver, ServiceRef, Trust,
+    CallError, HttpsClient, Identity, OutboundBody, Resolver, ServiceRef, Trust, WebhookUsers,
     client::{full, webhook_client},
     failure, redirect,
 };
@@ -49,6 +49,17 @@ impl Target {
         let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
         let service_ref = ServiceRef { namespace: text("namespace"), name: text("name"), port };
         Target::Service { service: service_ref, path: text("path") }
+    }
+
+    /// Its host and port, if it has some.
+    fn host(&self) -> Option<(String, u16)> {
+        match self {
+            Target::Service { service, .. } => Some((service.server_name(), service.port)),
+            Target::Url(url) => {
+                let url: Uri = url.parse().ok()?;
+                Some((url.host()?.to_owned(), url.port_u16().unwrap_or(443)))
+            }
+        }
     }
 }
 
@@ -109,6 +120,20 @@ impl Webhook {
     pub fn of_config(config: &Value, services: Arc<Resolver>) -> Self {
         let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or_default()).unwrap_or_default();
         Webhook::new(Target::of(config), bundle, services)
+    }
+
+    /// The same, called as the one of these users who is for its host.
+    pub fn of_config_as(config: &Value, services: Arc<Resolver>, users: Option<&WebhookUsers>) -> Self {
+        let mut webhook = Webhook::of_config(config, services);
+        let user = users.and_then(|users| {
+            let (host, port) = webhook.target.host()?;
+            users.of(&host, port)
+        });
+        if let Some(user) = user {
+            webhook.access.identity = user.identity.clone();
+            webhook.access.headers = user.headers.clone();
+        }
+        webhook
     }
 
     /// Sends a document and gives the answer's body, perhaps from another place that the webhook sends to. An error says what

@@ -178,7 +178,7 @@ pub static GATES: &[Gate] = &[
     row("LogarithmicScaleDown", Stable, true, Locked),
     row("LoggingAlphaOptions", Alpha, false, Unseen),
     row("LoggingBetaOptions", Beta, true, Unseen),
-    row("ManifestBasedAdmissionControlConfig", Alpha, false, Fixed(false)),
+    row("ManifestBasedAdmissionControlConfig", Alpha, false, Followed),
     row("MatchLabelKeysInPodAffinity", Stable, true, Locked),
     row("MatchLabelKeysInPodTopologySpread", Beta, true, Followed),
     row("MatchLabelKeysInPodTopologySpreadSelectorMerge", Beta, true, Fixed(true)),

@@ -7,6 +7,7 @@ mod create;
 mod delete;
 pub mod field_manager;
 mod guaranteed_update;
+mod judge;
 mod lister;
 mod listers;
 mod measured;
@@ -31,6 +32,7 @@ pub use backing::{Backing, Settings};
 pub use codec::StoredForm;
 pub use consult::{Consult, Judged};
 pub use delete::Deleted;
+pub use judge::findings_of_new;
 pub use lister::{Lister, read_error};
 pub use listers::{ByResource, Listers, Registries};
 pub use measured::register_storage_operations;
@@ -41,6 +43,7 @@ pub use rewrite::Preconditions;
 pub use update::{Change, Replace, ReplaceOrCreate};
 pub use versions::VersionForm;
 
+pub use crate::decode::defaulted;
 use crate::{
     admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
     options::WriteOptions,

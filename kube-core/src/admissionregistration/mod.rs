@@ -7,6 +7,7 @@ mod matching;
 mod policies;
 mod printers;
 mod rules;
+mod static_names;
 mod webhooks;
 
 use generic_server::resource::Resource;

@@ -2,7 +2,7 @@
 
 use machinery::{Value, object};
 
-use super::{policies, webhooks};
+use super::{policies, static_names, webhooks};
 use crate::{
     defaults::{each, pointer, within},
     strategy::Rules,
@@ -13,8 +13,12 @@ pub(super) const MUTATING_POLICIES: Rules = Rules::COUNTED
     .conditional()
     .any_finalizers()
     .defaults(policy)
-    .validate(policies::mutating)
-    .validate_update(policies::mutating_update);
+    .validate(|cx, policy, errors| {
+        policies::mutating(cx, policy, errors);
+        static_names::check(cx, policy, errors);
+    })
+    .validate_update(policies::mutating_update)
+    .warn(|new, _| static_names::warn(new));
 
 /// The rules of policies that judge objects; a controller writes their status.
 pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..Rules::COUNTED }
@@ -22,19 +26,34 @@ pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..Rules::COU
     .conditional()
     .any_finalizers()
     .defaults(policy)
-    .validate(policies::validating)
+    .validate(|cx, policy, errors| {
+        policies::validating(cx, policy, errors);
+        static_names::check(cx, policy, errors);
+    })
     .validate_update(policies::validating_update)
-    .validate_status(policies::validating_status);
+    .validate_status(policies::validating_status)
+    .warn(|new, _| static_names::warn(new))
+    .warn_status(static_names::warn);
 
 /// The rules of bindings of policies that change objects.
 pub(super) const MUTATING_BINDINGS: Rules = Rules::COUNTED
     .conditional()
     .any_finalizers()
     .defaults(|binding| within(binding, "spec", |spec| within(spec, "matchResources", match_resources)))
-    .validate(policies::mutating_binding);
+    .validate(|cx, binding, errors| {
+        policies::mutating_binding(cx, binding, errors);
+        static_names::check(cx, binding, errors);
+    })
+    .validate_update(|cx, new, _, errors| policies::mutating_binding(cx, new, errors))
+    .warn(|new, _| static_names::warn(new));
 
 /// The rules of bindings of policies that judge objects.
-pub(super) const VALIDATING_BINDINGS: Rules = MUTATING_BINDINGS.validate(policies::validating_binding);
+pub(super) const VALIDATING_BINDINGS: Rules = MUTATING_BINDINGS
+    .validate(|cx, binding, errors| {
+        policies::validating_binding(cx, binding, errors);
+        static_names::check(cx, binding, errors);
+    })
+    .validate_update(|cx, new, _, errors| policies::validating_binding(cx, new, errors));
 
 /// The rules of configurations of validating webhooks.
 pub(super) const VALIDATING_WEBHOOKS: Rules = Rules::PLAIN
@@ -42,8 +61,12 @@ pub(super) const VALIDATING_WEBHOOKS: Rules = Rules::PLAIN
     .conditional()
     .any_finalizers()
     .defaults(|config| each(config, "webhooks", webhook))
-    .validate(webhooks::configuration)
-    .validate_update(webhooks::configuration_update);
+    .validate(|cx, configuration, errors| {
+        webhooks::configuration(cx, configuration, errors);
+        static_names::check(cx, configuration, errors);
+    })
+    .validate_update(webhooks::configuration_update)
+    .warn(|new, _| static_names::warn(new));
 
 /// The rules of configurations of mutating webhooks.
 pub(super) const MUTATING_WEBHOOKS: Rules = Rules {

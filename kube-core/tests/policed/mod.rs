@@ -11,8 +11,14 @@ use generic_server::{
     table::{Endpoints, ResourceTable, entries},
 };
 use machinery::Value;
-use policies::{Policies, Tables};
+use policies::{Manifests, Policies, Tables};
 use storage::{Expect, Memory, Store};
+
+/// The plugin that judges writes.
+pub(crate) fn plugin(policies: &Policies) -> Arc<dyn Admission> {
+    let found = policies.plugin("ValidatingAdmissionPolicy", &Manifests::none());
+    found.expect("there are no files").expect("it is one of them")
+}
 
 /// The plugins, and all rows.
 pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<Resource>) {

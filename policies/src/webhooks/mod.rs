@@ -27,8 +27,9 @@ use crate::{
     activation::{Activation, Scene},
     conditions::Verdict,
     engine::{Documents, Engine, Found},
+    manifest::Manifests,
     matching::Matched,
-    webhooks::source::{Hook, Source},
+    webhooks::source::{Callers, Hook, Source},
     write::Request,
 };
 
@@ -48,27 +49,38 @@ struct Target<'h> {
     documents: Documents,
 }
 
-/// The plugin `name`, reading configurations from `lister`; `None` if it is none of these.
+/// The plugin `name`, reading configurations from `lister` and from files; `None` if it is none of these.
+///
+/// # Errors
+/// What is wrong with a file.
 pub(crate) fn plugin(
     name: &str,
-    engine: &Arc<Engine>,
+    (engine, services, metrics): (&Arc<Engine>, &Arc<Resolver>, &Metrics),
     lister: impl Fn(&'static str) -> Arc<Lister>,
-    services: &Arc<Resolver>,
-    metrics: &Metrics,
-) -> Option<Arc<dyn Admission>> {
-    let webhooks = |plural, kind| Webhooks {
-        engine: engine.clone(),
-        source: Source::new(lister(plural), services.clone()),
-        metrics: metrics.clone(),
-        kind,
+    manifests: &Manifests,
+) -> Result<Option<Arc<dyn Admission>>, String> {
+    let webhooks = |plugin, plural, kind| {
+        let callers = Callers { services: services.clone(), users: manifests.users(plugin) };
+        let of_files = callers.clone();
+        let files = manifests.of(plugin, move |loaded| Hook::all_of_files(&loaded, &of_files))?;
+        Ok::<_, String>(Webhooks {
+            engine: engine.clone(),
+            source: Source::new(lister(plural), callers, files),
+            metrics: metrics.clone(),
+            kind,
+        })
     };
-    Some(match name {
-        "MutatingAdmissionWebhook" => Arc::new(mutating::Mutating(webhooks("mutatingwebhookconfigurations", "admit"))),
-        "ValidatingAdmissionWebhook" => {
-            Arc::new(validating::Validating(webhooks("validatingwebhookconfigurations", "validating")))
+    Ok(Some(match name {
+        "MutatingAdmissionWebhook" => {
+            let webhooks = webhooks("MutatingAdmissionWebhook", "mutatingwebhookconfigurations", "admit")?;
+            Arc::new(mutating::Mutating(webhooks))
         }
-        _ => return None,
-    })
+        "ValidatingAdmissionWebhook" => {
+            let webhooks = webhooks("ValidatingAdmissionWebhook", "validatingwebhookconfigurations", "validating")?;
+            Arc::new(validating::Validating(webhooks))
+        }
+        _ => return Ok(None),
+    }))
 }
 
 impl Webhooks {

@@ -25,8 +25,8 @@ impl Admission for Mutating {
     }
 
     async fn mutate(&self, a: &Attributes<'_>, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(hooks) = self.0.source.hooks().await? else { return Ok(()) };
-        let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };
+        let Some(hooks) = self.0.source.hooks(a.row).await? else { return Ok(()) };
+        let mut found = self.0.engine.begin_any(a, object).await?;
         a.rounds.begin(PLUGIN, object);
         let before = found.documents.object.clone();
         for (index, hook) in hooks.iter().enumerate() {

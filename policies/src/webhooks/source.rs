@@ -6,17 +6,22 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
-use generic_server::{offload, registry::Lister};
+use generic_server::{offload, registry::Lister, resource::Resource};
 use machinery::{
     Str, Value,
     codec::json,
     meta::{Meta, status::Status},
 };
-use outbound::Resolver;
+use outbound::{Resolver, WebhookUsers};
 use storage::cache::Snapshot;
 use tokio::sync::Mutex;
 
-use crate::{conditions::Conditions, matching::Matches, webhooks::review::Version};
+use crate::{
+    conditions::Conditions,
+    manifest::{self, Loaded, Static},
+    matching::{Matches, is_configuration},
+    webhooks::review::Version,
+};
 
 /// How long a webhook may take that says nothing of it.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +31,7 @@ pub(super) struct Hook {
     pub(super) name: Str,
     /// The configuration's name.
     pub(super) configuration: Str,
-    /// The configuration's name, the webhook's, and its place among those of its name.
+    /// The configuration's name, the webhook's, and its place among those of its name; of a file it begins with `manifest/`.
     pub(super) key: String,
     pub(super) matches: Matches,
     pub(super) conditions: Conditions,
@@ -43,7 +48,7 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    fn of(webhook: &Value, configuration: &str, key: String, services: &Arc<Resolver>) -> Self {
+    fn of(webhook: &Value, configuration: &str, key: String, callers: &Callers) -> Self {
         let text = |name: &str| webhook.str_at(&[name]);
         let versions = webhook.get("admissionReviewVersions").and_then(Value::as_array).unwrap_or_default();
         let seconds = webhook.get("timeoutSeconds").and_then(Value::as_i64).and_then(|s| u64::try_from(s).ok());
@@ -58,40 +63,63 @@ impl Hook {
             again: text("reinvocationPolicy") == Some("IfNeeded"),
             timeout: seconds.map_or(TIMEOUT, Duration::from_secs),
             review: versions.iter().filter_map(Value::as_str).find_map(Version::of),
-            client: outbound::Webhook::of_config(webhook.get("clientConfig").unwrap_or(&Value::Null), services.clone()),
+            client: outbound::Webhook::of_config_as(
+                webhook.get("clientConfig").unwrap_or(&Value::Null),
+                callers.services.clone(),
+                callers.users.as_deref(),
+            ),
         }
     }
 
-    fn all_of(configuration: &Value, services: &Arc<Resolver>) -> Vec<Arc<Hook>> {
+    /// The webhooks of files.
+    pub(super) fn all_of_files(loaded: &Loaded, callers: &Callers) -> Vec<Arc<Hook>> {
+        loaded.objects.iter().flat_map(|configuration| Hook::all_of(configuration, "manifest/", callers)).collect()
+    }
+
+    /// The webhooks of a configuration; `place` is where that stands, as keys begin.
+    fn all_of(configuration: &Value, place: &str, callers: &Callers) -> Vec<Arc<Hook>> {
         let name = Meta::of(configuration).name();
         let webhooks = configuration.get("webhooks").and_then(Value::as_array).unwrap_or_default();
         let mut places: HashMap<&str, usize> = HashMap::new();
         let hooks = webhooks.iter().filter_map(|webhook| {
             let own = webhook.str_at(&["name"]).unwrap_or_default();
-            let place = places.entry(own).or_default();
-            *place += 1;
-            let key = format!("{name}/{own}/{}", *place - 1);
+            let number = places.entry(own).or_default();
+            *number += 1;
+            let key = format!("{place}{name}/{own}/{}", *number - 1);
             // Without rules it is about nothing.
             let has_rules = webhook.get("rules").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-            has_rules.then(|| Arc::new(Hook::of(webhook, name, key, services)))
+            has_rules.then(|| Arc::new(Hook::of(webhook, name, key, callers)))
         });
         hooks.collect()
     }
 }
 
+/// What calls are made with.
+#[derive(Clone)]
+pub(super) struct Callers {
+    pub(super) services: Arc<Resolver>,
+    /// As whom webhooks are called; `None`: as nobody.
+    pub(super) users: Option<Arc<WebhookUsers>>,
+}
+
 /// The webhooks of one kind of configurations.
 pub(super) struct Source {
     configurations: Arc<Lister>,
-    services: Arc<Resolver>,
+    /// Webhooks of files.
+    files: Option<Arc<Static<Arc<Hook>>>>,
+    callers: Callers,
     state: ArcSwapOption<State>,
     /// Held while configurations are read, so that each is read once.
     reading: Mutex<()>,
 }
 
-/// What the cache held, and what was made of it.
+type Hooks = Arc<Vec<Arc<Hook>>>;
+
+/// What the cache and the files held, and what was made of it.
 struct State {
     snapshot: Snapshot,
-    hooks: Arc<Vec<Arc<Hook>>>,
+    files: Option<Hooks>,
+    hooks: Hooks,
     /// By the configuration's name.
     read: HashMap<Str, Read>,
 }
@@ -103,15 +131,20 @@ struct Read {
 }
 
 impl Source {
-    pub(super) fn new(configurations: Arc<Lister>, services: Arc<Resolver>) -> Self {
-        Source { configurations, services, state: ArcSwapOption::empty(), reading: Mutex::new(()) }
+    pub(super) fn new(configurations: Arc<Lister>, callers: Callers, files: Option<Arc<Static<Arc<Hook>>>>) -> Self {
+        Source { configurations, files, callers, state: ArcSwapOption::empty(), reading: Mutex::new(()) }
     }
 
-    /// The webhooks; `None` if there are none.
+    /// The webhooks that may have a say in writes of a row, those of files first; `None` if there are none. About what
+    /// configures admission only those of files have: nobody may lock themselves out of that.
     ///
     /// # Errors
     /// 503 and the like while the cache is not filled.
-    pub(super) async fn hooks(&self) -> Result<Option<Arc<Vec<Arc<Hook>>>>, Status> {
+    pub(super) async fn hooks(&self, row: &Resource) -> Result<Option<Hooks>, Status> {
+        let files = manifest::current(self.files.as_ref());
+        if is_configuration(row) {
+            return Ok(files);
+        }
         self.configurations.ready().await?;
         let snapshot = self.configurations.cache().latest();
         if snapshot.is_empty() {
@@ -119,32 +152,35 @@ impl Source {
             if self.state.load().is_some() {
                 self.state.store(None);
             }
-            return Ok(None);
+            return Ok(files);
         }
-        let hooks = self.of(&snapshot).await;
+        let hooks = self.of(&snapshot, files).await;
         Ok((!hooks.is_empty()).then_some(hooks))
     }
 
-    async fn of(&self, snapshot: &Snapshot) -> Arc<Vec<Arc<Hook>>> {
+    async fn of(&self, snapshot: &Snapshot, files: Option<Hooks>) -> Hooks {
+        let as_pointer = |files: &Option<Hooks>| files.as_ref().map(Arc::as_ptr);
+        let shows = |state: &State| as_pointer(&state.files) == as_pointer(&files) && state.snapshot.shares(snapshot);
         if let Some(state) = &*self.state.load()
-            && state.snapshot.shares(snapshot)
+            && shows(state)
         {
             return state.hooks.clone();
         }
         let _reading = self.reading.lock().await;
         let before = self.state.load_full();
-        if let Some(state) = before.as_ref().filter(|state| state.snapshot.shares(snapshot)) {
+        if let Some(state) = before.as_ref().filter(|state| shows(state)) {
             return state.hooks.clone();
         }
         // A configuration takes about as much time to look at as so many bytes of a document.
-        let state = offload::once(snapshot.len() << 10, || self.read(snapshot, before.as_deref()));
+        let state = offload::once(snapshot.len() << 10, || self.read(snapshot, files.clone(), before.as_deref()));
         let hooks = state.hooks.clone();
         self.state.store(Some(Arc::new(state)));
         hooks
     }
 
-    fn read(&self, snapshot: &Snapshot, before: Option<&State>) -> State {
-        let (mut hooks, mut read) = (Vec::new(), HashMap::new());
+    fn read(&self, snapshot: &Snapshot, files: Option<Hooks>, before: Option<&State>) -> State {
+        let mut hooks = files.as_deref().cloned().unwrap_or_default();
+        let mut read = HashMap::new();
         for entry in snapshot.range(self.configurations.prefix(), None) {
             let Some(configuration) = entry.object().and_then(|o| json::decode(o.bytes()).ok()) else { continue };
             let meta = Meta::of(&configuration);
@@ -154,12 +190,12 @@ impl Source {
                 Some(known) => known.hooks.clone(),
                 None => {
                     let size = entry.object().map_or(0, |object| object.bytes().len());
-                    offload::once(size, || Hook::all_of(&configuration, &self.services))
+                    offload::once(size, || Hook::all_of(&configuration, "", &self.callers))
                 }
             };
             hooks.extend(own.iter().cloned());
             read.insert(name, Read { generation, hooks: own });
         }
-        State { snapshot: snapshot.clone(), hooks: Arc::new(hooks), read }
+        State { snapshot: snapshot.clone(), files, hooks: Arc::new(hooks), read }
     }
 }

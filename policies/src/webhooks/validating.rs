@@ -22,8 +22,8 @@ impl Admission for Validating {
     }
 
     async fn validate(&self, a: &Attributes<'_>, object: &Value, warnings: &mut Vec<String>) -> Result<(), Status> {
-        let Some(hooks) = self.0.source.hooks().await? else { return Ok(()) };
-        let Some(mut found) = self.0.engine.begin_any(a, object).await? else { return Ok(()) };
+        let Some(hooks) = self.0.source.hooks(a.row).await? else { return Ok(()) };
+        let mut found = self.0.engine.begin_any(a, object).await?;
         let mut targets = Vec::new();
         for hook in hooks.iter() {
             targets.extend(self.0.target(hook, &mut found).await?);
