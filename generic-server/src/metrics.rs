@@ -157,9 +157,9 @@ impl Metrics {
         Label { metrics: self.clone(), labels: Labels::of(request), kind, dry_run, body }
     }
 
-    /// Notes that a deprecated resource was asked for.
-    pub(crate) fn deprecated(&self, row: &Resource, subresource: &str) {
-        self.deprecated.with_label_values(&[&*row.group, &*row.version, &*row.plural, subresource, ""]).set(1);
+    /// Notes that a deprecated resource was asked for, and which version of Kubernetes will be without it.
+    pub(crate) fn deprecated(&self, row: &Resource, subresource: &str, removed_in: &str) {
+        self.deprecated.with_label_values(&[&*row.group, &*row.version, &*row.plural, subresource, removed_in]).set(1);
     }
 
     /// Counts a watch (or another request that lasts) until the guard is dropped.

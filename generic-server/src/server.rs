@@ -115,9 +115,9 @@ impl Builder {
 
 /// Serves a row; whatever comes of it, the user of a deprecated version is told so first.
 async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
-    let Some(warning) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
+    let Some(deprecation) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
     if let Some(metrics) = request.extensions.get::<Arc<Metrics>>() {
-        metrics.deprecated(&entry.row, &request.info.subresource);
+        metrics.deprecated(&entry.row, &request.info.subresource, &deprecation.removed_in);
     }
     let (wanted, audit) = (response::wanted(&request), request.audit.clone());
     let answer = handlers::serve(request, entry).await;
@@ -130,10 +130,13 @@ async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
         return answer;
     }
     audit.annotate_at_end("k8s.io/deprecated", "true");
+    if !deprecation.removed_in.is_empty() {
+        audit.annotate_at_end("k8s.io/removed-release", deprecation.removed_in);
+    }
     let mut response = answer.unwrap_or_else(|status| response::error(&status, wanted));
     let later: Vec<_> = response.headers().get_all(WARNING).iter().cloned().collect();
     response.headers_mut().remove(WARNING);
-    let mut response = response::add_warnings(response, &[warning.to_string()]);
+    let mut response = response::add_warnings(response, &[deprecation.warning.to_string()]);
     let headers = response.headers_mut();
     later.into_iter().for_each(|warning| {
         headers.append(WARNING, warning);

@@ -50,10 +50,12 @@ pub(crate) struct Review<'a> {
     pub(crate) user: &'a User,
     /// The namespace of the request; empty for reviews of the whole cluster.
     pub(crate) namespace: &'a Str,
+    /// What the audit log gets to see.
+    pub(crate) audit: &'a Recorder,
+    /// What the client is told besides.
+    pub(crate) warnings: Vec<String>,
     options: &'a WriteOptions,
-    audit: &'a Recorder,
     admission: &'a dyn Admission,
-    warnings: Vec<String>,
 }
 
 #[async_trait]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use generic_server::{
     printer::{self, Table},
     resource::{
-        Availability, Conversion, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField,
+        Availability, Conversion, Converter, Deprecation, Resource, SelectableField, Subresource, SubresourceKind,
+        UnknownField,
     },
 };
 use machinery::{
@@ -198,7 +199,8 @@ impl Row {
         let other = instead.map(|GroupVersion(group, version)| format!("; use {group}/{version} {kind}"));
         let other = other.unwrap_or_default();
         let warning = format!("{api_version} {kind} is deprecated in v1.{minor}+, unavailable in v1.{gone}+{other}");
-        self.0.deprecation = Some(Str::from(warning));
+        let removed_in = Str::from(format!("1.{gone}"));
+        self.0.deprecation = Some(Deprecation { warning: warning.into(), removed_in });
         self
     }
 
@@ -210,7 +212,7 @@ impl Row {
 
     /// The warning that every request gets.
     pub(crate) fn deprecated(mut self, warning: &'static str) -> Self {
-        self.0.deprecation = Some(Str::new_static(warning));
+        self.0.deprecation = Some(Deprecation { warning: Str::new_static(warning), removed_in: Str::default() });
         self
     }
 

@@ -80,7 +80,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     let registries = with_rules(plain, &options, &network);
 
     let lookup = Lookup::new(listers);
-    let verifier = Arc::new(Verifier::new(settings.clone(), lookup.clone()));
+    let secrets = registries.of("", "secrets").clone();
+    let verifier = Arc::new(Verifier::new(settings.clone(), lookup.clone()).noting_uses(secrets));
     let tokens = Arc::new(options.tokens.all(verifier, listers, &settings.audiences)?);
     let mut endpoints = core::endpoints(&registries, lookup, settings, &options.kubelets)?;
     let components = core::ComponentStatuses { store: backing.store.clone() };

@@ -9,7 +9,9 @@ use std::{
 use generic_server::{
     discovery::compare_versions,
     registry::Registry,
-    resource::{Availability, Converter, Resource, SelectableField, Subresource, SubresourceKind, UnknownField},
+    resource::{
+        Availability, Converter, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField,
+    },
     table::Entry,
 };
 use machinery::{
@@ -73,7 +75,8 @@ pub(super) fn rows(
             printer: Arc::new(Columns::of(version)),
             selectable_fields: fields_of(version, &fields),
             unknown_field: UnknownField::Unsupported,
-            deprecation: deprecation(&group, version, &names.kind, best.as_ref()),
+            deprecation: deprecation(&group, version, &names.kind, best.as_ref())
+                .map(|warning| Deprecation { warning, removed_in: Str::default() }),
             availability: Availability::default(),
         }
     };

@@ -228,6 +228,26 @@ impl Recorder {
         }
     }
 
+    /// When a layer begins, if anybody wants to know what it takes.
+    pub fn clock(&self) -> Option<Instant> {
+        self.is_on().then(Instant::now)
+    }
+
+    /// Adds to what a layer took, which began at that time.
+    pub fn took_since(&self, layer: Layer, begun: Option<Instant>) {
+        if let Some(begun) = begun {
+            self.took(layer, begun.elapsed());
+        }
+    }
+
+    /// Adds what some work takes to what a layer took.
+    pub async fn timed<T>(&self, layer: Layer, work: impl Future<Output = T>) -> T {
+        let begun = self.clock();
+        let done = work.await;
+        self.took_since(layer, begun);
+        done
+    }
+
     /// Notes what a layer took of which several run at once: the longest counts.
     pub fn took_at_once(&self, layer: Layer, time: Duration) {
         if let Some(record) = self.record() {

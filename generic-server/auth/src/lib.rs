@@ -20,6 +20,7 @@ mod authorizer;
 pub mod authz;
 mod certificate;
 mod csv;
+mod evaluate;
 pub mod flight;
 mod header;
 pub mod jwt;
@@ -36,6 +37,6 @@ pub use authorizer::{
 pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
 pub use header::header_text;
 pub use refusal::{authorize_info, escape, refusal_of};
-pub use token::{TokenAuthenticator, TokenAuthenticators, TokenOwner};
+pub use token::{TokenAuthenticator, TokenAuthenticators, TokenNotes, TokenOwner};
 pub use tokens::StaticTokens;
 pub use user::{User, node_of_name, service_account_of_name};

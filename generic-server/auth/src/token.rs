@@ -14,6 +14,24 @@ pub struct TokenOwner {
     pub user: Arc<User>,
     /// Of the audiences asked for (or of the server's own ones) those that the token is for.
     pub audiences: Arc<[Str]>,
+    /// What else is to be told of its use.
+    pub notes: Option<Arc<TokenNotes>>,
+}
+
+/// What is told of a token's use, besides whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenNotes {
+    /// Of those who read the audit log.
+    pub annotations: Vec<(&'static str, Str)>,
+    /// Of the client.
+    pub warnings: Vec<String>,
+}
+
+impl TokenOwner {
+    /// A token of which nothing else is to be told.
+    pub fn new(user: Arc<User>, audiences: Arc<[Str]>) -> Self {
+        TokenOwner { user, audiences, notes: None }
+    }
 }
 
 /// Knows bearer tokens of one kind.

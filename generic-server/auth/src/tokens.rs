@@ -67,7 +67,7 @@ fn read(file: &str, text: &str) -> Result<HashMap<Str, Arc<User>>, String> {
 impl TokenAuthenticator for StaticTokens {
     async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
         let Some(user) = self.owner(token) else { return Ok(None) };
-        Ok(audiences_of(&self.audiences, audiences).map(|audiences| TokenOwner { user, audiences }))
+        Ok(audiences_of(&self.audiences, audiences).map(|audiences| TokenOwner::new(user, audiences)))
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Rejected {
     pub reason: Rejection,
     /// When the client should try again, in seconds.
     pub retry_after: u64,
+    /// How long it waited in a queue.
+    pub waited: Duration,
 }
 
 /// One priority level.
@@ -92,6 +94,14 @@ pub struct Seat {
     level: Arc<Level>,
     ticket: Ticket,
     execution: Option<Execution>,
+    waited: Duration,
+}
+
+impl Seat {
+    /// How long its request waited in a queue.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
 }
 
 impl Level {
@@ -133,10 +143,11 @@ impl Level {
             Err(_) => turn.give_up(true),
         };
         turn.over = true;
-        request.metrics.waited(since.elapsed(), execution.is_some());
+        let waited = since.elapsed();
+        request.metrics.waited(waited, execution.is_some());
         match execution {
-            Some(execution) => Ok(Seat { level: self.clone(), ticket, execution: Some(execution) }),
-            None => Err(self.reject(&request.metrics, Rejection::TimeOut)),
+            Some(execution) => Ok(Seat { level: self.clone(), ticket, execution: Some(execution), waited }),
+            None => Err(Rejected { waited, ..self.reject(&request.metrics, Rejection::TimeOut) }),
         }
     }
 
@@ -148,7 +159,7 @@ impl Level {
         let answer = match arrival {
             Arrival::Execute(execution) => {
                 inner.begin(ticket, request.clone(), SystemTime::now(), execution.queue());
-                Ok(Seat { level: self.clone(), ticket, execution: Some(execution) })
+                Ok(Seat { level: self.clone(), ticket, execution: Some(execution), waited: Duration::ZERO })
             }
             Arrival::Wait(queue) => {
                 let (wake, woken) = oneshot::channel();
@@ -161,7 +172,7 @@ impl Level {
             Arrival::Reject(reason) => {
                 let retry_after = inner.retry_after.refuse(unix_seconds());
                 request.metrics.rejected(reason);
-                Err(Refusal::Rejected(Rejected { reason, retry_after }))
+                Err(Refusal::Rejected(Rejected { reason, retry_after, waited: Duration::ZERO }))
             }
         };
         self.settle(inner, now);
@@ -171,7 +182,8 @@ impl Level {
     /// The answer to one that has waited too long.
     fn reject(&self, metrics: &FlowMetrics, reason: Rejection) -> Rejected {
         metrics.rejected(reason);
-        Rejected { reason, retry_after: self.lock().retry_after.refuse(unix_seconds()) }
+        let retry_after = self.lock().retry_after.refuse(unix_seconds());
+        Rejected { reason, retry_after, waited: Duration::ZERO }
     }
 
     fn finish(self: &Arc<Self>, ticket: Ticket, execution: Execution) {

@@ -53,7 +53,7 @@ async fn a_request_waits_until_a_seat_is_free_and_a_full_queue_refuses() {
     let mut waits = Box::pin(level.admit(request(&flow), LONG));
     assert!(futures_poll(&mut waits).is_none());
     let full = level.admit(request(&flow), LONG).await.err();
-    assert_eq!(full, Some(Rejected { reason: Rejection::QueueFull, retry_after: 1 }));
+    assert_eq!(full, Some(Rejected { reason: Rejection::QueueFull, retry_after: 1, waited: Duration::ZERO }));
     assert!(levels.dump_requests(true, |_| "t".to_owned()).contains("somebody, get,"));
     drop(seat);
     assert!(waits.await.is_ok());

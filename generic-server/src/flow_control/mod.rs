@@ -11,6 +11,7 @@ use ::flowcontrol::{
     estimate_mutation, flow_hash,
 };
 use arc_swap::ArcSwap;
+use audit::Layer;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use machinery::{Str, Value};
 
@@ -99,7 +100,10 @@ impl Flow {
             watch: info.verb == Verb::Watch,
             description: Arc::new(Description { user: request.user.clone(), info: info.clone(), distinguisher }),
         };
-        self.level.admit(arriving, patience).await
+        let admitted = self.level.admit(arriving, patience).await;
+        let waited = admitted.as_ref().map_or_else(|rejected| rejected.waited, Seat::waited);
+        request.audit.took(Layer::QueueWait, waited);
+        admitted
     }
 
     /// What a request will need, by what is stored and watched of its resource.

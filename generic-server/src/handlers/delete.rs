@@ -32,6 +32,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         warnings,
     };
     let deleted = if options.ignore_store_read_error {
+        target.request.audit.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
         permission::may_delete_unreadable(&target.request).await?;
         target.registry.check_unreadable(&info.namespace, &info.name).await?;
         target.registry.delete_unreadable(&mut write, &info.name).await?

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 
+use audit::Layer;
 use http::StatusCode;
 use machinery::meta::status::Status;
 use storage::cache::ReadAt;
@@ -33,7 +34,8 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         }
     };
     let info = &target.request.info;
-    let object = target.registry.get(&info.namespace, &info.name, at).await;
+    let read = target.registry.get(&info.namespace, &info.name, at);
+    let object = target.request.audit.timed(Layer::Storage, read).await;
     let object = object.map_err(|status| target.in_own_group(status))?;
     let shown = view.object(StatusCode::OK, &target.registry, &object);
     if object.bytes().len() <= offload::INLINE {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use audit::Layer;
 use machinery::meta::status::Status;
 use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot, Term};
 
@@ -20,8 +21,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
     let options = ListOptions::read(&target.request, &target.entry.row, false)?;
     let namespace = target.request.info.namespace.clone();
-    let page = read_page(&target.registry, &view, &namespace, &options).await?;
-    view.list(target.registry.lister(), page.objects, &page.meta).await
+    let audit = &target.request.audit;
+    let page = audit.timed(Layer::Storage, read_page(&target.registry, &view, &namespace, &options)).await?;
+    audit.timed(Layer::Transform, view.list(target.registry.lister(), page.objects, &page.meta)).await
 }
 
 /// One page of a collection.

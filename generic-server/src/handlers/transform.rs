@@ -4,7 +4,7 @@ mod list_body;
 
 use std::sync::Arc;
 
-use audit::Recorder;
+use audit::{Layer, Recorder};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use http::StatusCode;
@@ -89,7 +89,7 @@ impl View {
             };
         }
         let version = entry.registry.as_ref().and_then(|registry| VersionForm::of(&entry.row, registry));
-        let audit = if request.audit.wants_response() { request.audit.clone() } else { Recorder::default() };
+        let audit = request.audit.clone();
         Ok(View { entry: entry.clone(), printer, accepted, include, version, audit })
     }
 
@@ -162,6 +162,10 @@ impl View {
 
     /// One cached object.
     pub async fn object(&self, code: StatusCode, lister: &Lister, object: &Arc<Object>) -> Result<Response, Status> {
+        self.audit.timed(Layer::Transform, self.shown(code, lister, object)).await
+    }
+
+    async fn shown(&self, code: StatusCode, lister: &Lister, object: &Arc<Object>) -> Result<Response, Status> {
         let bytes = self.fetch(lister, object).await?;
         let form = self.form_id().filter(|_| !matches!(self.accepted.form, Form::MetadataList { .. }));
         let shown = match form {
@@ -186,6 +190,10 @@ impl View {
 
     /// Bytes of one object in the version that it is stored in.
     pub async fn bytes(&self, code: StatusCode, lister: &Lister, bytes: &Bytes) -> Result<Response, Status> {
+        self.audit.timed(Layer::Transform, self.shown_bytes(code, lister, bytes)).await
+    }
+
+    async fn shown_bytes(&self, code: StatusCode, lister: &Lister, bytes: &Bytes) -> Result<Response, Status> {
         let bytes = match &self.version {
             Some(version) => lister.bytes_in_version(version, bytes).await?,
             None => bytes.clone(),

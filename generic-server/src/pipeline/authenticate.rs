@@ -18,7 +18,7 @@ use crate::{
     request::Request,
     serve::{Peer, PeerInfo},
 };
-use auth::{ClientCertificates, RequestHeader, TokenAuthenticators, User, websocket};
+use auth::{ClientCertificates, RequestHeader, TokenAuthenticators, TokenOwner, User, websocket};
 
 /// How requests are authenticated.
 pub struct Authentication {
@@ -115,13 +115,13 @@ impl Authentication {
                 return Ok(Some(Arc::new(User::loopback())));
             }
             match self.tokens.owner(token, None).await {
-                Ok(owner) => return Ok(Some(owner.user)),
+                Ok(owner) => return Ok(Some(noted(request, owner))),
                 Err(why) => objection = Some(why),
             }
         }
         match websocket_token {
             Ok(Some(token)) => match self.tokens.owner(&token, None).await {
-                Ok(owner) => return Ok(Some(owner.user)),
+                Ok(owner) => return Ok(Some(noted(request, owner))),
                 Err(why) => objection = Some(why),
             },
             Ok(None) => {}
@@ -129,6 +129,18 @@ impl Authentication {
         }
         objection.map_or(Ok(None), Err)
     }
+}
+
+/// The owner of the token that came with a request. What else is told of the token is noted, for the audit log and for the
+/// client.
+fn noted(request: &mut Request, owner: TokenOwner) -> Arc<User> {
+    if let Some(notes) = owner.notes {
+        for (key, value) in &notes.annotations {
+            request.audit.annotate(*key, value.clone());
+        }
+        request.extensions.insert(notes);
+    }
+    owner.user
 }
 
 /// Counts how long a certificate still lasts by which a request was authenticated.

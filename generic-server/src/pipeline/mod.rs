@@ -40,7 +40,7 @@ use crate::{
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
 };
-use auth::{Authorizer, Decision, User, header_text};
+use auth::{Authorizer, Decision, TokenNotes, User, header_text};
 use machinery::request::{Query, strict_percent_decode};
 
 /// The way into the chain.
@@ -149,6 +149,9 @@ impl Pipeline {
         if extra_space {
             response = response::add_warnings(response, &[authenticate::EXTRA_SPACE.to_owned()]);
         }
+        if let Some(notes) = seen.token_notes.get() {
+            response = response::add_warnings(response, &notes.warnings);
+        }
         if let Some(made) = made {
             let patience = self.patience();
             response = seen.answered((audit, made), wanted.is_some(), panicked, patience).record(response).await;
@@ -196,9 +199,14 @@ impl Pipeline {
             return Ok(preflight);
         }
         let audit = request.audit.clone();
-        let authenticating = audit.is_on().then(Instant::now);
-        let authenticated = self.authentication.authenticate(&mut request).await;
-        took(&audit, Layer::Authentication, authenticating);
+        let authenticating = audit.clock();
+        let deadline = request.deadline;
+        let authenticated = deadline::within(deadline, self.authentication.authenticate(&mut request)).await;
+        let authenticated = authenticated.and_then(|known| known);
+        audit.took_since(Layer::Authentication, authenticating);
+        if let Some(notes) = request.extensions.remove::<Arc<TokenNotes>>() {
+            seen.token_notes.get_or_init(|| notes);
+        }
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
         let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
@@ -210,7 +218,6 @@ impl Pipeline {
         if let Some(refused) = audit::received(&request, received, self.patience()).await {
             return Ok(refused);
         }
-        let deadline = request.deadline;
         let impersonated = self.impersonation.impersonate(&*self.authorizer, &mut request);
         deadline::within(deadline, impersonated).await??;
         let since = Instant::now();
@@ -260,6 +267,8 @@ struct Seen {
     deadline: OnceLock<Option<Instant>>,
     /// The request was refused before anybody was authenticated.
     is_early: OnceLock<bool>,
+    /// What is told of the token that came with the request.
+    token_notes: OnceLock<Arc<TokenNotes>>,
 }
 
 impl Seen {
@@ -286,13 +295,6 @@ impl Seen {
         let (lasts, is_early) = (is(&self.lasts), is(&self.is_early));
         let patience = self.deadline.get().copied().flatten().unwrap_or(patience);
         audit::Answered { audit, lasts, is_early, is_negotiated, panicked, made, patience }
-    }
-}
-
-/// Notes what a step took, if anybody wants to know.
-fn took(audit: &Recorder, layer: Layer, since: Option<Instant>) {
-    if let Some(since) = since {
-        audit.took(layer, since.elapsed());
     }
 }
 

@@ -1,19 +1,21 @@
 //! Making an object.
 
+use audit::Layer;
 use machinery::{
     Value,
     codec::scan,
-    meta::{FieldError, Meta, status::Status, validation},
+    meta::{Meta, status::Status, validation},
     request::Verb,
     schema,
-    value::Path,
 };
 use storage::{
     Error as StoreError, Expect, KeyValue,
     cache::{Entry, ReadAt},
 };
 
-use super::{Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, metadata, reserve::Held};
+use super::{
+    Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, judge, metadata, reserve::Held,
+};
 use crate::{admission::Operation, registry::field_manager};
 
 /// How often a generated name is tried anew when it is taken.
@@ -118,13 +120,7 @@ impl Registry {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
         let mut errors = self.consult(write, Verb::Create, &object, None).await;
-        if !strategy.judges_metadata_last() {
-            errors.extend(self.metadata_errors(&object));
-        }
-        errors.extend(strategy.validate(&write.context(&self.settings), &object));
-        if errors.is_empty() && strategy.judges_metadata_last() {
-            errors = self.metadata_errors(&object);
-        }
+        errors.extend(judge::findings_of_new(&self.row, &write.context(&self.settings), &object));
         if errors.is_empty() {
             // What every kind's names must be is looked at last.
             errors = validation::validate_path_names(Meta::of(&object));
@@ -155,10 +151,12 @@ impl Registry {
         let then = self.encode_sequel(held.sequel(&object).await, object).await;
         held.writing();
         let put = if then.is_empty() {
-            let put = self.store.put(&key, stored.clone(), Expect::Absent, self.ttl()).await;
+            let put = self.store.put(&key, stored.clone(), Expect::Absent, self.ttl());
+            let put = write.audit.timed(Layer::Storage, put).await;
             put.map(|revision| (revision, revision))
         } else {
-            let put = self.store.put_series(&key, stored.clone(), then, Expect::Absent).await;
+            let put = self.store.put_series(&key, stored.clone(), then, Expect::Absent);
+            let put = write.audit.timed(Layer::Storage, put).await;
             put.map(|all| (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0)))
         };
         match put {
@@ -177,17 +175,6 @@ impl Registry {
                 Err(self.store_error(error, "create", &name))
             }
         }
-    }
-
-    /// What is wrong with the metadata of a new object.
-    fn metadata_errors(&self, object: &Value) -> Vec<FieldError> {
-        let (strategy, at) = (&self.row.strategy, Path::ROOT.field("metadata"));
-        let name_errors = |name: &str, prefix: bool| strategy.name_errors(object, name, prefix);
-        let mut errors = validation::validate_object_meta(Meta::of(object), self.row.namespaced, name_errors, &at);
-        if self.row.built_in && strategy.knows_standard_finalizers() {
-            errors.extend(validation::validate_kube_finalizers(Meta::of(object), &at));
-        }
-        errors
     }
 
     /// The error for a taken name.

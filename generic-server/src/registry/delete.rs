@@ -1,5 +1,6 @@
 //! Deleting an object: at once, after a grace period, or when the last finalizer is gone.
 
+use audit::Layer;
 use bytes::Bytes;
 use machinery::{
     Str, Value,
@@ -107,7 +108,10 @@ impl Registry {
             Some(version) => Some(self.decode(&self.in_version(&version, found).await?)?),
             None => None,
         };
+        let audit = admit.as_ref().map_or(audit::OFF, |(write, _)| write.audit);
+        let begun = audit.clock();
         let (object, revision) = (self.decode(found.bytes())?, found.revision());
+        audit.took_since(Layer::Decode, begun);
         self.check_preconditions(name, &object, options)?;
         if self.is_settled(&object, options) {
             return self.state_after(&object, revision).map(Deleted::Marked).map(Attempt::Done);
@@ -116,7 +120,7 @@ impl Registry {
             let old = in_version.as_ref().unwrap_or(&object);
             self.admit_delete(write, asked_name, old, options).await?;
         }
-        self.delete_once((key, name), object, revision, options).await
+        audit.timed(Layer::Storage, self.delete_once((key, name), object, revision, options)).await
     }
 
     /// Whether an object is on its way out, and this request hastens nothing: what becomes of dependents is settled, and

@@ -1,6 +1,7 @@
 //! Changing an object: read, change, check, compare-and-swap, and again if somebody else was faster.
 
 use async_trait::async_trait;
+use audit::Layer;
 use bytes::Bytes;
 use machinery::{
     Value,
@@ -84,7 +85,10 @@ impl Registry {
         update: &Update<'_>,
         state: &State,
     ) -> Result<Attempt<Written>, Status> {
-        match self.current(state)? {
+        let begun = write.audit.clock();
+        let current = self.current(state)?;
+        write.audit.took_since(Layer::Decode, begun);
+        match current {
             Some(current) => self.update_current(write, update, &current).await,
             None => self.create_by_update(write, update).await,
         }
@@ -169,7 +173,8 @@ impl Registry {
             return self.unwritten(&stored, current).map(Attempt::Done);
         }
         held.writing();
-        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl()).await {
+        let put = self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl());
+        match write.audit.timed(Layer::Storage, put).await {
             Ok(revision) => self.written(key, &stored, revision, false).map(Attempt::Done),
             Err(StoreError::Conflict { current }) => {
                 held.refused();
@@ -346,7 +351,7 @@ impl Registry {
         if write.options.dry_run {
             return Ok(Attempt::Done(written));
         }
-        match self.store.delete(update.key, current.revision).await {
+        match write.audit.timed(Layer::Storage, self.store.delete(update.key, current.revision)).await {
             Ok(_) => {
                 self.release(&current.value).await;
                 Ok(Attempt::Done(written))

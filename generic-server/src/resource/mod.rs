@@ -12,5 +12,5 @@ pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
 pub use enablement::Enablement;
 pub use registered::REGISTERED;
-pub use row::{Availability, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
+pub use row::{Availability, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{SecondLook, Strategy, WriteContext};

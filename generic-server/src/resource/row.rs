@@ -57,10 +57,19 @@ pub struct Resource {
     pub selectable_fields: Vec<SelectableField>,
     /// How a field selector that names any other field is refused.
     pub unknown_field: UnknownField,
-    /// A Warning header for every request, if the version is deprecated.
-    pub deprecation: Option<Str>,
+    /// What users are told of the version, if it is deprecated.
+    pub deprecation: Option<Deprecation>,
     /// When the resource is there to be served at all.
     pub availability: Availability,
+}
+
+/// That a version is deprecated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deprecation {
+    /// A Warning header for every request.
+    pub warning: Str,
+    /// The minor version of Kubernetes without it, like `1.38`; empty if that is not known.
+    pub removed_in: Str,
 }
 
 /// What must be so for a resource to be served, besides that it is asked for.

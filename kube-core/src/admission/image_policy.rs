@@ -4,7 +4,10 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use auth::authz::ExpiringCache;
-use generic_server::admission::{Admission, Attributes, Operation, Steps};
+use generic_server::{
+    admission::{Admission, Attributes, Operation, Steps},
+    audit::Level,
+};
 use machinery::{
     Str, Value,
     codec::json,
@@ -25,6 +28,8 @@ const MAX_ANSWERS: usize = 1024;
 const GROUP: &str = "imagepolicy.k8s.io";
 const VERSION: &str = "v1alpha1";
 const KIND: &str = "ImageReview";
+/// What the keys of audit annotations begin with.
+const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 /// What marks the annotations that the webhook sees.
 const ANNOTATIONS: &str = ".image-policy.k8s.io/";
 
@@ -111,6 +116,8 @@ pub(super) struct ImagePolicy {
 struct Answer {
     allowed: bool,
     reason: Str,
+    /// For those who read the audit log.
+    annotations: Arc<[(Str, Str)]>,
 }
 
 impl ImagePolicy {
@@ -153,12 +160,16 @@ impl Admission for ImagePolicy {
                     answer
                 }
                 Err(error) if self.settings.default_allow => {
+                    a.annotate(Level::Metadata, format!("{AUDIT_PREFIX}failed-open"), "true");
                     tracing::info!(%error, "images are allowed though the image policy webhook cannot be asked");
                     return Ok(());
                 }
                 Err(error) => return Err(a.forbidden(pod, error)),
             },
         };
+        for (key, value) in answer.annotations.iter() {
+            a.annotate(Level::Metadata, format!("{AUDIT_PREFIX}{key}"), value.clone());
+        }
         match answer.allowed {
             true => Ok(()),
             false if answer.reason.is_empty() => {
@@ -214,7 +225,10 @@ fn read(body: &[u8]) -> Result<Answer, String> {
         ("auditAnnotations", MemberType::Texts("map[string]string")),
     ];
     check_members(&review, "status", "v1alpha1.ImageReviewStatus", &members)?;
+    let annotations = review.at(&["status", "auditAnnotations"]).and_then(Value::as_object).into_iter().flatten();
+    let annotations = annotations.filter_map(|(key, value)| Some((key.clone(), value.as_shared_str()?.clone())));
     Ok(Answer {
+        annotations: annotations.collect(),
         allowed: review.at(&["status", "allowed"]) == Some(&Value::Bool(true)),
         reason: review.str_at(&["status", "reason"]).unwrap_or_default().into(),
     })
@@ -265,7 +279,8 @@ mod tests {
             let head = r#"{"apiVersion":"imagepolicy.k8s.io/v1alpha1","kind":"ImageReview","status":"#;
             read(format!("{head}{status}}}").as_bytes())
         };
-        let answer = Answer { allowed: true, reason: "r".into() };
+        let annotations = Arc::from([("a".into(), "b".into())]);
+        let answer = Answer { allowed: true, reason: "r".into(), annotations };
         assert_eq!(review(r#"{"allowed":true,"reason":"r","auditAnnotations":{"a":"b"}}"#), Ok(answer));
         assert_eq!(review("null").map(|answer| answer.allowed), Ok(false));
         assert_eq!(

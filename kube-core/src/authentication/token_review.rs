@@ -31,6 +31,10 @@ impl Judge for TokenReview {
         let audiences = Some(&audiences[..]).filter(|audiences| !audiences.is_empty());
         let status = match self.tokens.owner(&token, audiences).await {
             Ok(owner) => {
+                for notes in owner.notes.iter() {
+                    notes.annotations.iter().for_each(|(key, value)| review.audit.annotate(*key, value.clone()));
+                    review.warnings.extend(notes.warnings.iter().cloned());
+                }
                 let mut status = object! { "authenticated" => true, "user" => user_info(&owner.user) };
                 if !owner.audiences.is_empty() {
                     status.set(&["audiences"], owner.audiences.to_vec());

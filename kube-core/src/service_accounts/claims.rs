@@ -79,6 +79,8 @@ pub(super) struct OwnClaims {
     pub(super) pod: Option<Reference>,
     pub(super) node: Option<Reference>,
     pub(super) secret: Option<Reference>,
+    /// From when on its use is noted as stale, in seconds; 0: never.
+    pub(super) warn_after: i64,
 }
 
 /// An object by name and uid.
@@ -109,8 +111,8 @@ impl Claims {
 impl OwnClaims {
     fn of(claims: &Value) -> Result<Self, String> {
         let reference = |name| member(claims, name, "serviceaccount.ref")?.map(Reference::of).transpose();
-        date(claims, "warnafter")?;
         Ok(OwnClaims {
+            warn_after: date(claims, "warnafter")?.unwrap_or_default(),
             namespace: text(claims, "namespace")?,
             account: reference("serviceaccount")?.unwrap_or_default(),
             pod: reference("pod")?,

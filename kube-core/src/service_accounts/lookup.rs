@@ -7,8 +7,8 @@ use std::sync::{
 
 use generic_server::registry::{Lister, Listers};
 use machinery::{
-    Str,
-    codec::scan,
+    Str, Value,
+    codec::{json, scan},
     meta::{TimeForm, Timestamp},
 };
 use storage::cache::{Object, ReadAt};
@@ -95,6 +95,12 @@ impl Lookup {
         };
         let object = found.ok_or_else(|| bound.gone())?;
         bound.judge(&object, now)
+    }
+
+    /// A service account's latest state.
+    pub(super) async fn account(&self, namespace: &str, name: &str) -> Option<Value> {
+        let object = self.accounts.get(namespace, name, ReadAt::Latest).await.ok()?;
+        json::decode(object.bytes()).ok()
     }
 
     /// A secret's latest state.

@@ -9,6 +9,7 @@ mod key_source;
 mod keys;
 mod legacy;
 mod lookup;
+mod notes;
 mod request;
 mod tracking;
 mod verified;

@@ -9,7 +9,7 @@ use auth::User;
 use aws_lc_rs::digest;
 use machinery::Str;
 
-use super::{claims::Validity, legacy::Legacy, lookup::Bound};
+use super::{claims::Validity, legacy::Legacy, lookup::Bound, notes::Noted};
 
 /// What is known of a token once its signature is known to be good. Whether it is still good is to be asked each time.
 pub(super) struct Verified {
@@ -23,6 +23,8 @@ pub(super) struct Verified {
     pub(super) bound: Vec<Bound>,
     /// The secret that must hold the token.
     pub(super) legacy: Option<Legacy>,
+    /// What there is to tell of its use.
+    pub(super) noted: Noted,
 }
 
 const SHARDS: usize = 16;
@@ -83,6 +85,7 @@ mod tests {
                 validity: Validity { expires, ..Validity::default() },
                 bound: Vec::new(),
                 legacy: None,
+                noted: Noted::default(),
             })
         };
         let expired = fingerprint("expired");

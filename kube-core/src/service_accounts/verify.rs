@@ -3,7 +3,8 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use auth::{TokenAuthenticator, TokenOwner, User, jwt::Token};
+use auth::{TokenAuthenticator, TokenNotes, TokenOwner, User, jwt::Token};
+use generic_server::registry::Registry;
 use machinery::{Str, meta::Timestamp};
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     claims::{Claims, OwnClaims, Reference},
     legacy::{self, Legacy},
     lookup::{Bound, Kind, Lookup},
+    notes::Noted,
     verified::{Verified, VerifiedTokens, fingerprint},
 };
 
@@ -19,6 +21,8 @@ pub struct Verifier {
     settings: Settings,
     lookup: Lookup,
     verified: VerifiedTokens,
+    /// Where it is noted that tokens of secrets are used.
+    secrets: Option<Arc<Registry>>,
 }
 
 #[async_trait]
@@ -43,17 +47,29 @@ impl TokenAuthenticator for Verifier {
         for bound in &verified.bound {
             self.lookup.check(bound, now).await?;
         }
+        let mut notes = verified.noted.at(now);
         if let (Some(legacy), true) = (&verified.legacy, self.settings.lookup) {
-            legacy.check_secret(&self.lookup, token).await?;
+            let secret = legacy.check_secret(&self.lookup, token).await?;
+            legacy.note_use(&self.lookup, &mut notes).await;
+            if let Some(secrets) = &self.secrets {
+                legacy.mark_use(&secret, secrets).await;
+            }
         }
-        Ok(Some(TokenOwner { user: verified.user.clone(), audiences }))
+        let notes = (notes != TokenNotes::default()).then(|| Arc::new(notes));
+        Ok(Some(TokenOwner { user: verified.user.clone(), audiences, notes }))
     }
 }
 
 impl Verifier {
     /// With these keys and audiences; what tokens are bound to is looked for with `lookup`.
     pub fn new(settings: Settings, lookup: Lookup) -> Self {
-        Verifier { settings, lookup, verified: VerifiedTokens::default() }
+        Verifier { settings, lookup, verified: VerifiedTokens::default(), secrets: None }
+    }
+
+    /// Notes at secrets that their tokens are used.
+    #[must_use]
+    pub fn noting_uses(self, secrets: Arc<Registry>) -> Self {
+        Verifier { secrets: Some(secrets), ..self }
     }
 
     /// Whether a token says that it is of one of our issuers.
@@ -71,6 +87,11 @@ impl Verifier {
         }
         let claims = Claims::of(&token.claims)?;
         let mut audiences = claims.audiences.clone();
+        let noted = Noted {
+            subject: claims.subject.clone(),
+            for_nobody: audiences.is_empty(),
+            stale_after: claims.own.warn_after,
+        };
         if audiences.is_empty() {
             audiences = self.settings.audiences.to_vec();
         }
@@ -82,6 +103,7 @@ impl Verifier {
             validity: claims.validity,
             bound,
             legacy,
+            noted,
         };
         if claims.issuer == legacy::ISSUER {
             let legacy = Legacy::of(&token.claims, &claims.subject)?;
@@ -95,7 +117,7 @@ impl Verifier {
 
     /// The user of a bound token, and what binds it.
     fn bound_token(&self, claims: &Claims) -> (User, Vec<Bound>) {
-        let OwnClaims { namespace, account, pod, node, secret } = &claims.own;
+        let OwnClaims { namespace, account, pod, node, secret, .. } = &claims.own;
         let bind = |kind, namespace: &str, to: &Reference| self.lookup.bound(kind, namespace, &to.name, &to.uid);
         let mut bound = vec![bind(Kind::Account, namespace, account)];
         let mut extra: Vec<(Str, Vec<Str>)> = Vec::new();

@@ -41,7 +41,7 @@ impl TokenAuthenticator for BootstrapTokens {
             return Ok(None);
         };
         match user_of(&held, id, secret, Timestamp::now()) {
-            Ok(user) => Ok(Some(TokenOwner { user: Arc::new(user.authenticated()), audiences })),
+            Ok(user) => Ok(Some(TokenOwner::new(Arc::new(user.authenticated()), audiences))),
             Err(why) => {
                 tracing::debug!(name, why, "the secret that matches a bootstrap token cannot be used");
                 Ok(None)

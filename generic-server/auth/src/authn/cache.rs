@@ -251,7 +251,7 @@ mod tests {
             match token {
                 "good" => {
                     let audiences = audiences.unwrap_or_default().into();
-                    Ok(Some(TokenOwner { user: Arc::new(User::loopback()), audiences }))
+                    Ok(Some(TokenOwner::new(Arc::new(User::loopback()), audiences)))
                 }
                 "bad" => Err("bad".to_owned()),
                 _ => Ok(None),

@@ -123,7 +123,7 @@ fn owner(review: &Value, wanted: &[Str], own: &[Str]) -> Result<Option<TokenOwne
         groups: texts(&["status", "user", "groups"]),
         extra: extra.into_iter().flatten().map(|(key, value)| (key.clone(), values(value))).collect(),
     };
-    Ok(Some(TokenOwner { user: Arc::new(user.authenticated()), audiences: audiences.into() }))
+    Ok(Some(TokenOwner::new(Arc::new(user.authenticated()), audiences.into())))
 }
 
 #[cfg(test)]

@@ -11,10 +11,7 @@ use cel::{
 };
 use machinery::{Map, Str, Value, object};
 
-use crate::User;
-
-/// What one evaluation may cost (upstream's limit of a call).
-const COST_LIMIT: u64 = 1_000_000;
+use crate::{User, evaluate::evaluate};
 
 /// A compiled expression.
 #[derive(Clone, Debug)]
@@ -112,8 +109,7 @@ impl Expression {
     /// # Errors
     /// What went wrong.
     pub(super) fn evaluate(&self, variable: &cel::Value) -> Result<cel::Value, String> {
-        let (value, _) = self.program.evaluate(std::slice::from_ref(variable), COST_LIMIT);
-        value.map_err(|why| format!("expression '{}' resulted in error: {why}", self.text))
+        evaluate(&self.program, variable).map_err(|why| format!("expression '{}' resulted in error: {why}", self.text))
     }
 
     /// The value, which must be a text.

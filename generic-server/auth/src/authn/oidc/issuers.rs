@@ -130,6 +130,6 @@ impl TokenAuthenticator for Issuers {
         let issuer = current.issuers.iter().find(|issuer| is_issuer(&issuer.config.issuer.url, &named));
         let Some(issuer) = issuer else { return Ok(None) };
         let user = issuer.user(token).await?;
-        Ok(Some(TokenOwner { user: Arc::new(user.authenticated()), audiences }))
+        Ok(Some(TokenOwner::new(Arc::new(user.authenticated()), audiences)))
     }
 }
