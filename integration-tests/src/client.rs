@@ -8,11 +8,16 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    ClientConfig, ClientConnection, ConfigBuilder, StreamOwned,
+    client::{
+        WantsClientCert,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 use serde_json::Value;
+
+use crate::Issued;
 
 /// An answer.
 #[derive(Debug)]
@@ -98,9 +103,31 @@ pub fn raw(port: u16, request: &[u8]) -> std::io::Result<Reply> {
     raw_to(&format!("127.0.0.1:{port}"), request)
 }
 
+/// The certificate that a server shows, as DER.
+pub fn shown_certificate(port: u16) -> std::io::Result<Vec<u8>> {
+    let mut tcp = TcpStream::connect(("127.0.0.1", port))?;
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut session = ClientConnection::new(Arc::new(tls_config()), name).map_err(std::io::Error::other)?;
+    while session.is_handshaking() {
+        session.complete_io(&mut tcp)?;
+    }
+    let chain = session.peer_certificates().unwrap_or_default();
+    chain.first().map(|own| own.to_vec()).ok_or_else(|| std::io::Error::other("it shows none"))
+}
+
+/// The same with a client certificate.
+pub fn raw_with(port: u16, identity: &Issued, request: &[u8]) -> std::io::Result<Reply> {
+    let (chain, key) = identity.parsed();
+    let config = with_verifier().with_client_auth_cert(chain, key).map_err(std::io::Error::other)?;
+    read_all(exchange_over(config, &format!("127.0.0.1:{port}"), request)?)
+}
+
 /// The same to a server elsewhere: host and port.
 pub(crate) fn raw_to(address: &str, request: &[u8]) -> std::io::Result<Reply> {
-    let (status, headers, mut reader) = exchange(address, request)?;
+    read_all(exchange(address, request)?)
+}
+
+fn read_all((status, headers, mut reader): Begun) -> std::io::Result<Reply> {
     let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
     let mut body = Vec::new();
     if header("transfer-encoding").is_some_and(|v| v.contains("chunked")) {
@@ -128,10 +155,14 @@ pub fn switched(port: u16, request: &[u8], sent: &[u8]) -> std::io::Result<Reply
 
 /// Sends a request and reads the head of the answer: its status and its headers.
 fn exchange(address: &str, request: &[u8]) -> std::io::Result<Begun> {
+    exchange_over(tls_config(), address, request)
+}
+
+fn exchange_over(config: ClientConfig, address: &str, request: &[u8]) -> std::io::Result<Begun> {
     let tcp = TcpStream::connect(address)?;
     tcp.set_read_timeout(Some(Duration::from_secs(120)))?;
     let name = ServerName::try_from("localhost").expect("a name");
-    let session = ClientConnection::new(Arc::new(tls_config()), name).map_err(std::io::Error::other)?;
+    let session = ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
     let mut stream = StreamOwned::new(session, tcp);
     stream.write_all(request)?;
     stream.flush()?;
@@ -164,13 +195,16 @@ fn read_chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> std::io::Result<
 
 /// A client that takes any certificate: the tests are about what is said, the PKI's own tests about to whom.
 pub fn tls_config() -> ClientConfig {
+    with_verifier().with_no_client_auth()
+}
+
+fn with_verifier() -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has suites")
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody))
-        .with_no_client_auth()
 }
 
 #[derive(Debug)]

@@ -55,6 +55,13 @@ impl Etcd {
         }
     }
 
+    /// Stops the process where it is, or lets it go on: it keeps its connections and says nothing meanwhile.
+    pub fn freeze(&self, freeze: bool) {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        let signal = if freeze { "-STOP" } else { "-CONT" };
+        assert!(Command::new("kill").args([signal, &pid]).status().expect("kill runs").success());
+    }
+
     /// Ends the process at once.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

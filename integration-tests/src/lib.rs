@@ -4,15 +4,19 @@
 //! a request that is written by hand, so that malformed ones can be sent too. [`Etcd`] is a real etcd. `src/bin/sample-apiserver.rs` is an
 //! aggregated server. [`scenario`] plays what `scenarios/` says in text.
 
+mod authority;
 mod client;
 mod etcd;
 pub mod scenario;
 #[path = "../../generic-server/storage/tests/scratch/mod.rs"]
 mod scratch;
 mod server;
+mod tokens;
 mod webhook;
 
-pub use client::{Reply, Watch, raw, send, switched, tls_config};
+pub use authority::{Authority, Issued};
+pub use client::{Reply, Watch, raw, raw_with, send, shown_certificate, switched, tls_config};
 pub use etcd::Etcd;
 pub use server::{Server, binary, client_path, free_port, kubectl_path, own_address, with_each_kubectl};
+pub use tokens::{Issuer, Mood, TokenKey, claims, current};
 pub use webhook::{Answer, Webhook};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    client::{Reply, send},
+    client::{Reply, raw, send},
     scratch,
 };
 
@@ -105,7 +105,8 @@ impl Server {
     fn spawn(&mut self) {
         let log = File::create(self.log_path()).expect("a log");
         let child = Command::new(self.binary.clone().unwrap_or_else(binary))
-            .args(["--bind-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC"])
+            .args(["--bind-address=127.0.0.1", "--allow-privileged=true"])
+            .args(self.mode())
             .arg(format!("--secure-port={}", self.port))
             .arg(format!("--data-dir={}", self.data().display()))
             .arg(format!("--token-auth-file={}", self.dir.path().join("tokens.csv").display()))
@@ -115,6 +116,38 @@ impl Server {
             .spawn()
             .expect("the server starts");
         self.child = Some(child);
+    }
+
+    /// How requests are authorised, unless a file says it.
+    fn mode(&self) -> Option<&'static str> {
+        let by_file = self.arguments.iter().any(|argument| argument.starts_with("--authorization-config="));
+        (!by_file).then_some("--authorization-mode=RBAC")
+    }
+
+    /// Adds users whom tokens are of: lines of a token file.
+    pub fn add_tokens(&self, lines: &str) {
+        let path = self.dir.path().join("tokens.csv");
+        let before = std::fs::read_to_string(&path).expect("it was written");
+        std::fs::write(path, before + lines).expect("written");
+    }
+
+    /// A request with somebody's token.
+    pub fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        raw(self.port, request.as_bytes()).unwrap_or_else(|error| panic!("{method} {path}: {error}\n{}", self.log()))
+    }
+
+    /// The value of a series of `/metrics`, by the text before it; 0 if there is none.
+    pub fn metric(&self, series: &str) -> f64 {
+        let text = self.request("GET", "/metrics", None).text();
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
+        value.unwrap_or(0.0)
     }
 
     /// Ends the process at once, as a power cut would.

@@ -1,7 +1,7 @@
 //! A webhook that answers as a test wants it to.
 
 use std::{
-    convert::Infallible,
+    io,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -14,11 +14,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use serde_json::Value;
-use tokio::{net::TcpListener, runtime::Runtime};
+use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 use tokio_rustls::TlsAcceptor;
+
+use crate::Authority;
 
 /// What a webhook answers.
 pub enum Answer {
@@ -28,6 +28,10 @@ pub enum Answer {
     Raw(u16, String),
     /// Nothing at all, for as long as the client waits.
     Hang,
+    /// A document that comes when somebody has it.
+    Later(oneshot::Receiver<Value>),
+    /// The connection is cut.
+    Cut,
 }
 
 /// A webhook on a port of its own, over HTTPS. It ends when this is dropped.
@@ -38,11 +42,16 @@ pub struct Webhook {
     _runtime: Runtime,
 }
 
-type Answering = dyn Fn(Value) -> Answer + Send + Sync;
+type Answering = dyn Fn(&str, Value) -> Answer + Send + Sync;
 
 impl Webhook {
     /// A webhook whose certificate is of these names; what it answers is `answer` of the document it got.
     pub fn start(names: &[&str], answer: impl Fn(Value) -> Answer + Send + Sync + 'static) -> Self {
+        Self::serve(names, move |_, document| answer(document))
+    }
+
+    /// A server that answers requests by their path, too.
+    pub fn serve(names: &[&str], answer: impl Fn(&str, Value) -> Answer + Send + Sync + 'static) -> Self {
         let (bundle, tls) = identity(names);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -61,6 +70,12 @@ impl Webhook {
         self.port
     }
 
+    /// The authority of its certificate, as PEM.
+    pub fn authority(&self) -> String {
+        let pem = STANDARD.decode(&self.bundle).expect("it was encoded here");
+        String::from_utf8(pem).expect("PEM is text")
+    }
+
     /// The authority of its certificate, as a caBundle.
     pub fn bundle(&self) -> &str {
         &self.bundle
@@ -74,14 +89,9 @@ impl Webhook {
 
 /// An authority (PEM), and what serves with a certificate of it.
 fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority");
-    let key = KeyPair::generate().expect("a key");
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let certificate = CertificateParams::new(names).and_then(|p| p.signed_by(&key, &authority)).expect("a certificate");
-    let chain = vec![CertificateDer::from_pem_slice(certificate.pem().as_bytes()).expect("PEM")];
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
+    let authority = Authority::new("webhooks");
+    let own = authority.issue("webhook", &[], names);
+    let (chain, key) = own.parsed();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -107,13 +117,19 @@ async fn reply(
     request: Request<Incoming>,
     answer: Arc<Answering>,
     calls: Arc<AtomicUsize>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+) -> io::Result<Response<Full<Bytes>>> {
+    let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.map(|b| b.to_bytes()).unwrap_or_default();
     calls.fetch_add(1, Ordering::SeqCst);
-    let (code, body) = match answer(serde_json::from_slice(&body).unwrap_or_default()) {
+    let (code, body) = match answer(&path, serde_json::from_slice(&body).unwrap_or_default()) {
         Answer::Json(document) => (200, document.to_string()),
         Answer::Raw(code, body) => (code, body),
         Answer::Hang => std::future::pending().await,
+        Answer::Later(document) => match document.await {
+            Ok(document) => (200, document.to_string()),
+            Err(_) => return Err(io::Error::other("nobody has an answer")),
+        },
+        Answer::Cut => return Err(io::Error::other("cut")),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = StatusCode::from_u16(code).expect("a status code");

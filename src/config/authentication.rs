@@ -1,10 +1,14 @@
 //! Who a client is: certificates, tokens, headers of trusted proxies.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use auth::{authn::webhook, authz::config::AuthorizerType};
 use generic_server::pipeline::Anonymous;
-use machinery::meta::go_url::GoUrl;
+use machinery::{codec::pem, meta::go_url::GoUrl};
 use outbound::Kubeconfig;
 
 use super::{Authorization, Findings, IdentityProviders};
@@ -136,14 +140,35 @@ fn request_header(flags: &Parsed, findings: &mut Findings) -> RequestHeader {
         }
         if names.is_empty() && !usual.is_empty() { vec![usual.to_owned()] } else { names }
     };
+    let allowed_names = flags.list("requestheader-allowed-names");
+    let clients = flags.text("client-ca-file");
+    if let Some(proxies) = client_ca.as_deref().filter(|_| allowed_names.is_empty() && !clients.is_empty())
+        && overlap(proxies, Path::new(&clients))
+    {
+        findings.error(
+            "--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; \
+             --requestheader-allowed-names must be specified to ensure regular client certificates cannot set authenticating \
+             proxy headers for arbitrary users",
+        );
+    }
     RequestHeader {
         client_ca,
-        allowed_names: flags.list("requestheader-allowed-names"),
+        allowed_names,
         username_headers: headers("requestheader-username-headers", "X-Remote-User"),
         uid_headers: headers("requestheader-uid-headers", ""),
         group_headers: headers("requestheader-group-headers", "X-Remote-Group"),
         extra_header_prefixes: headers("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
     }
+}
+
+/// Whether two files have a certificate in common.
+fn overlap(one: &Path, other: &Path) -> bool {
+    let certificates = |path: &Path| -> HashSet<Vec<u8>> {
+        let text = std::fs::read(path).unwrap_or_default(); // what cannot be read is told elsewhere
+        let certificates = pem::blocks(&text).filter(|block| block.label == b"CERTIFICATE");
+        certificates.map(|block| block.der).collect()
+    };
+    !certificates(one).is_disjoint(&certificates(other))
 }
 
 fn issuers(flags: &Parsed, findings: &mut Findings) -> Vec<String> {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 #[path = "../../../generic-server/storage/tests/encrypt/plugin.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "made for the storage's own tests")]
-mod plugin;
+pub(crate) mod plugin;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";

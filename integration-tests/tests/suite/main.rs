@@ -1,5 +1,6 @@
 //! One test binary: real processes, real HTTPS, real clients.
 
+mod admission_manifests;
 mod aggregation;
 mod audit;
 mod bad_input;
@@ -8,11 +9,13 @@ mod controllers;
 mod conversion;
 mod crd_versions;
 mod crds;
+mod credentials;
 mod disk;
 mod durability;
 mod encryption;
 mod etcd;
 mod every_kind;
+mod fairness;
 mod flow_control;
 mod go_clients;
 mod helm;
@@ -26,11 +29,13 @@ mod object_controllers;
 mod protobuf;
 mod races;
 mod readme;
+mod reloads;
 mod restricted;
 mod scenarios;
 mod several_servers;
 mod slow_watchers;
 mod snapshots;
+mod soak;
 mod storage_flags;
 mod texts;
 mod unreadable;

@@ -31,12 +31,18 @@ pub struct NodeAuthorizer {
     sources: Sources,
     /// What all nodes may do alike.
     rules: Vec<Rule>,
+    /// Whether nodes ask for certificates of their pods (the gate PodCertificateRequest).
+    requests_certificates: bool,
 }
 
 impl NodeAuthorizer {
     /// Reads what a server knows about nodes and their pods.
     pub fn new(listers: &Listers, features: &Features) -> Self {
-        NodeAuthorizer { sources: Sources::new(listers), rules: node_rules(features) }
+        NodeAuthorizer {
+            sources: Sources::new(listers),
+            rules: node_rules(features),
+            requests_certificates: features.is_on("PodCertificateRequest"),
+        }
     }
 
     fn decide(&self, node: &str, info: &RequestInfo) -> Result<(), Str> {
@@ -69,6 +75,7 @@ impl NodeAuthorizer {
                 ("resource.k8s.io", "resourceslices") => return self.slice(node, info),
                 ("", "nodes") => return own_node(node, info),
                 ("", "pods") => return self.pod(node, info),
+                ("certificates.k8s.io", "podcertificaterequests") => return self.certificate_request(node, info),
                 _ => {}
             }
         }
@@ -110,6 +117,21 @@ impl NodeAuthorizer {
                 "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, \
                  deletecollection",
             )),
+        }
+    }
+
+    fn certificate_request(&self, node: &str, info: &RequestInfo) -> Result<(), Str> {
+        allow(self.requests_certificates, "")?;
+        let status = "nodes may not access the status subresource of PodCertificateRequests";
+        allow(info.subresource.is_empty(), status)?;
+        match info.verb_name() {
+            "create" => Ok(()), // whose pod it is, NodeRestriction sees in the object
+            "get" => self.named(node, Kind::CertificateRequest, info),
+            "list" | "watch" => allow(
+                info.pins("spec.nodeName", node),
+                "can only list/watch podcertificaterequests with nodeName field selector",
+            ),
+            verb => Err(format!("nodes may not {verb} podcertificaterequests").into()),
         }
     }
 
@@ -265,6 +287,16 @@ mod tests {
         check(&nodes, "list - pods a -", Err("can only list/watch pods with spec.nodeName field selector"));
         check(&nodes, "create - pods a -", Ok(()));
         check(&nodes, "patch - pods a b", Err(""));
+        let group = "certificates.k8s.io podcertificaterequests";
+        check(&nodes, &format!("get {group} a b"), Err(""));
+        let nodes = NodeAuthorizer { requests_certificates: true, ..nodes };
+        check(&nodes, &format!("get {group} a b"), unrelated);
+        check(&nodes, &format!("create {group} a -"), Ok(()));
+        check(&nodes, &format!("patch {group} a b"), Err("nodes may not patch podcertificaterequests"));
+        let selector = "can only list/watch podcertificaterequests with nodeName field selector";
+        check(&nodes, &format!("list {group} a -"), Err(selector));
+        let status = "nodes may not access the status subresource of PodCertificateRequests";
+        check(&nodes, &format!("get {group}/status a b"), Err(status));
     }
 
     #[test]

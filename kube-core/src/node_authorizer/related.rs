@@ -23,6 +23,7 @@ pub(super) enum Kind {
     DeviceClaim,
     Attachment,
     Slice,
+    CertificateRequest,
 }
 
 /// What a pod names, in its namespace.
@@ -63,6 +64,7 @@ pub(super) struct Sources {
     volumes: Arc<Lister>,
     attachments: Option<Arc<Lister>>,
     slices: Option<Arc<Lister>>,
+    certificate_requests: Option<Arc<Lister>>,
     kept: Mutex<Kept>,
     bound: Mutex<Option<(Snapshot, Arc<Bound>)>>,
 }
@@ -78,6 +80,7 @@ impl Sources {
             volumes: listers.of("", "persistentvolumes").clone(),
             attachments: optional("storage.k8s.io", "volumeattachments"),
             slices: optional("resource.k8s.io", "resourceslices"),
+            certificate_requests: optional("certificates.k8s.io", "podcertificaterequests"),
             kept: Mutex::default(),
             bound: Mutex::default(),
         }
@@ -91,8 +94,9 @@ impl Sources {
                 let pod = snapshot.get(&self.pods.key(namespace, name)).and_then(Entry::object);
                 pod.is_some_and(|pod| pod.field(self.node_field) == node)
             }
-            Kind::Attachment => says_node(&self.attachments, name, node),
-            Kind::Slice => says_node(&self.slices, name, node),
+            Kind::Attachment => says_node(&self.attachments, ("", name), node),
+            Kind::Slice => says_node(&self.slices, ("", name), node),
+            Kind::CertificateRequest => says_node(&self.certificate_requests, (namespace, name), node),
             Kind::ConfigMap => self.any_pod(node, namespace, |pod| pod.config_maps.contains(name)),
             Kind::Account => self.any_pod(node, namespace, |pod| pod.account == name),
             Kind::DeviceClaim => self.any_pod(node, namespace, |pod| pod.device_claims.contains(name)),
@@ -160,11 +164,11 @@ impl Sources {
     }
 }
 
-/// Whether a cluster-wide object says that it is this node's.
-fn says_node(registry: &Option<Arc<Lister>>, name: &str, node: &str) -> bool {
+/// Whether an object says that it is this node's.
+fn says_node(registry: &Option<Arc<Lister>>, (namespace, name): (&str, &str), node: &str) -> bool {
     let Some(registry) = registry else { return false };
     let snapshot = registry.cache().latest();
-    let object = snapshot.get(&registry.key("", name)).and_then(Entry::object);
+    let object = snapshot.get(&registry.key(namespace, name)).and_then(Entry::object);
     let object = object.and_then(|object| registry.decode(object.bytes()).ok());
     object.is_some_and(|object| object.str_at(&["spec", "nodeName"]) == Some(node))
 }

@@ -5,12 +5,10 @@ use std::sync::{Arc, LazyLock};
 use cel::{Decl, Env, Program, Type};
 use machinery::{Str, Value, meta::field_error::FieldError, object};
 
-use crate::aggregate;
+use crate::{aggregate, evaluate::evaluate};
 
 /// As many conditions as a webhook may have.
 const MAX_CONDITIONS: usize = 64;
-/// What one condition may cost when it is evaluated (upstream's limit of each expression).
-const COST_LIMIT: u64 = 1_000_000;
 
 /// The conditions of a webhook, in their order. Without any, all requests match.
 #[derive(Clone, Debug, Default)]
@@ -61,8 +59,7 @@ impl Conditions {
         let request = cel::from_json(&whole(spec), &REQUEST).map_err(|error| error.to_string())?;
         let mut errors = Vec::new();
         for Condition { text, program } in &self.0 {
-            let (result, _) = program.evaluate(std::slice::from_ref(&request), COST_LIMIT);
-            match result {
+            match evaluate(program, &request) {
                 Ok(cel::Value::Bool(false)) => return Ok(false),
                 Ok(_) => {}
                 Err(why) => {
