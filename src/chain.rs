@@ -12,11 +12,12 @@ use audit::Auditor;
 use auth::Authorizer;
 use generic_server::{
     admission::{self, Admission, AdmissionMetrics, AlwaysAdmit, AlwaysDeny, OwnChain},
+    features::Minor,
     flow_control::FlowControl,
     metrics::Metrics,
     pages::OpenApi,
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
-    registry::{Backing, Listers, Registries, Settings, register_storage_operations},
+    registry::{Backing, Listers, Placement, Registries, Settings, register_storage_operations},
     serve::Lifecycle,
     table::{CacheMetrics, ResourceTable, StorageMetrics},
     tasks::{Task, Tasks},
@@ -28,17 +29,11 @@ use kube_core::{
 };
 use machinery::{Str, meta::ip::Cidr};
 use policies::{Manifests, Policies, Tables};
-use storage::{
-    Store,
-    cache::Cache,
-    embedded::{self, Embedded},
-    encrypt::Encryption,
-    etcd,
-};
+use storage::{Store, cache::Cache, encrypt::Encryption};
 
 use crate::{
     auditing, authorization, config::Config, controllers::controllers, health::Healths, identity, pages, pki::Pki,
-    version,
+    stores, version,
 };
 
 /// How often the encryption file is looked at, when it is followed (upstream: the same).
@@ -54,6 +49,8 @@ pub struct Chain {
     pub auditor: Option<Arc<Auditor>>,
     /// Closed last.
     pub store: Arc<dyn Store>,
+    /// Those of single resources, closed with it.
+    pub others: Vec<Arc<dyn Store>>,
 }
 
 /// The tables of the three servers: they exist before the servers do, and change while these run.
@@ -75,22 +72,24 @@ impl ServerTables {
 pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: SocketAddr) -> Result<Chain> {
     let metrics = Metrics::new();
     let registry = metrics.registry();
-    version::build(&config.version).describe(&metrics);
+    version::build(&config.version, config.versions).describe(&metrics);
+    config.features.describe(registry);
     let following = lifecycle.stopped_listening();
     let host = Str::from(crate::pki::host_name().unwrap_or_else(|| "localhost".to_owned()));
     let server = kube_core::server_name(&host);
     kube_core::capabilities::allow_privileged(config.allow_privileged);
 
     // What reads.
-    let (store, embedded) = open_store(config).await?;
+    let stores = stores::open(config).await?;
+    let store = stores.main.clone();
     let encryption = open_encryption(config).await?;
     let backing = Backing {
         store: store.clone(),
         encryption: encryption.clone(),
         root: config.storage.prefix.as_str().into(),
-        settings: settings(config),
+        settings: settings(config, stores.placement.clone()),
     };
-    let listers = Listers::start(&kube_core::resources(), &backing);
+    let listers = Listers::start(&kube_core::resources_as(&backing.settings), &backing);
     let resolver = listers.services(config.proxying.route_to_endpoints);
 
     // Who decides.
@@ -128,6 +127,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         kubelets: kubelets(config, pki)?,
         address: identity::public_address(config, address),
         host,
+        leadership: config.leadership,
         flow_control: flow_control.as_ref(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
@@ -166,8 +166,12 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         config,
         metrics: &metrics,
         flow_control: flow_control.as_ref(),
-        embedded,
-        openapi: OpenApi::new(tables.all(), pages::published(extensions.definitions.lister().clone())),
+        embedded: stores.embedded.clone(),
+        openapi: OpenApi::new(
+            tables.all(),
+            pages::published(extensions.definitions.lister().clone()),
+            Minor(config.versions.emulated),
+        ),
         checks: health.checks(caches),
     };
     let front = pages.attach(aggregator.builder);
@@ -187,7 +191,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     };
     let pipeline = Arc::new(pipeline);
     door.open(&pipeline);
-    Ok(Chain { pipeline, tasks, auditor, store })
+    let others = stores.others();
+    Ok(Chain { pipeline, tasks, auditor, store, others })
 }
 
 /// The admission plugins that the configuration names, in its order. Some write objects themselves, which the whole chain admits.
@@ -296,28 +301,6 @@ fn service_network(config: &Config, port: u16) -> service_network::Settings {
     }
 }
 
-/// The store; and the embedded one once more, if it is that.
-async fn open_store(config: &Config) -> Result<(Arc<dyn Store>, Option<Arc<Embedded>>)> {
-    if let Some(remote) = &config.storage.etcd {
-        let options = etcd::EtcdOptions {
-            servers: remote.servers.clone(),
-            ca: remote.ca.clone(),
-            identity: remote.certificate.as_ref().map(|files| (files.certificate.clone(), files.key.clone())),
-            prefix: config.storage.prefix.clone(),
-            compaction_interval: config.storage.compaction_interval,
-            lease_reuse: config.storage.lease_reuse,
-            health_timeout: config.storage.health_timeout.max(config.storage.ready_timeout),
-            ..etcd::EtcdOptions::default()
-        };
-        return Ok((etcd::Etcd::connect(options).await.context("cannot reach etcd")?, None));
-    }
-    let dir = config.data_dir.join("store");
-    let options =
-        embedded::Options { compaction_interval: config.storage.compaction_interval, ..embedded::Options::default() };
-    let store = Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?;
-    Ok((store.clone(), Some(store)))
-}
-
 /// Reads how values are encrypted. KMS plugins that are not there in a moment are waited for by readyz.
 async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
     let Some(options) = &config.storage.encryption else { return Ok(None) };
@@ -332,13 +315,15 @@ async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
 }
 
 /// What flags say of all stored resources.
-fn settings(config: &Config) -> Settings {
+fn settings(config: &Config, placement: Placement) -> Settings {
     Settings {
         event_ttl: config.storage.event_ttl,
         min_watch_timeout: config.requests.min_watch_timeout,
         apis: config.apis.clone(),
         collects_garbage: config.collects_garbage,
         features: config.features.features(),
+        versions: config.versions,
+        placement,
         deletes_unreadable: config.features.is_on("AllowUnsafeMalformedObjectDeletion"),
         delete_collection_workers: usize::try_from(config.requests.delete_collection_workers).unwrap_or(usize::MAX),
     }

@@ -12,7 +12,7 @@ use storage::{Store, cache::Cache, encrypt::Encryption};
 use crate::config::Config;
 
 /// The hooks that upstream has a check for, in its order, and the tasks that do their work here.
-const HOOKS: [(&str, &[&str]); 31] = [
+const HOOKS: [(&str, &[&str]); 32] = [
     ("start-apiserver-admission-initializer", &["storage-readiness"]),
     ("generic-apiserver-start-informers", &["storage-readiness"]),
     ("priority-and-fairness-config-consumer", &["priority-and-fairness-config-consumer"]),
@@ -22,6 +22,10 @@ const HOOKS: [(&str, &[&str]); 31] = [
     ("start-apiextensions-controllers", &["start-apiextensions-controllers"]),
     ("crd-informer-synced", &["crd-informer-synced"]),
     ("start-system-namespaces-controller", &["start-system-namespaces-controller"]),
+    (
+        "start-kube-apiserver-coordinated-leader-election-controller",
+        &["start-kube-apiserver-coordinated-leader-election-controller"],
+    ),
     ("peer-endpoint-reconciler-controller", &["start-kube-apiserver-identity-lease-controller"]),
     ("start-cluster-authentication-info-controller", &["start-cluster-authentication-info-controller"]),
     ("start-kube-apiserver-identity-lease-controller", &["start-kube-apiserver-identity-lease-controller"]),

@@ -13,6 +13,7 @@ mod logging;
 mod pages;
 pub mod pki;
 mod run;
+mod stores;
 mod version;
 
 pub use run::main;

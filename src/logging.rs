@@ -1,5 +1,6 @@
-//! Logs go to standard error, as lines of text or as JSON, from tracing's events and spans.
+//! Logs are lines of text or JSON, from tracing's events and spans. They go to standard error, unless flags split them.
 
+mod stream;
 mod text;
 
 use std::{backtrace::BacktraceStatus, io::IsTerminal as _, sync::OnceLock};
@@ -11,6 +12,7 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, Logging};
 
+use stream::Streams;
 use text::TextFields;
 pub(crate) use text::escaped;
 
@@ -38,16 +40,17 @@ static CURRENT: OnceLock<(Logging, reload::Handle<Targets, Registry>)> = OnceLoc
 /// Starts logging. A second call changes nothing.
 pub(crate) fn start(logging: &Logging) {
     // A broken pipe on standard error must not panic in the middle of a request: log_internal_errors(false).
+    let streams = Streams::new(logging.split, logging.buffer, logging.flush_every);
     let layer = match logging.format {
         LogFormat::Text => fmt::layer()
             .fmt_fields(TextFields)
-            .with_writer(std::io::stderr)
+            .with_writer(streams)
             .log_internal_errors(false)
-            .with_ansi(std::io::stderr().is_terminal())
+            .with_ansi(std::io::stderr().is_terminal() && !logging.split)
             .with_target(false)
             .boxed(),
         LogFormat::Json => {
-            fmt::layer().json().flatten_event(true).with_writer(std::io::stderr).log_internal_errors(false).boxed()
+            fmt::layer().json().flatten_event(true).with_writer(streams).log_internal_errors(false).boxed()
         }
     };
     let (filter, handle) = reload::Layer::new(targets(logging));
@@ -56,6 +59,11 @@ pub(crate) fn start(logging: &Logging) {
         let _ = CURRENT.set((logging.clone(), handle));
         std::panic::set_hook(Box::new(panicked));
     }
+}
+
+/// Writes what is kept back. Nothing is said after it.
+pub(crate) fn finish() {
+    stream::flush();
 }
 
 /// Logs a panic as everything else is logged: its text may hold what a client has sent.
@@ -106,7 +114,7 @@ mod tests {
         let check = |verbosity: i64, module: &str, target: &str, level: Level, expect: bool| {
             let modules: BTreeMap<_, _> =
                 module.split_once('=').map(|(m, v)| (m.to_owned(), v.parse().expect("a level"))).into_iter().collect();
-            let logging = Logging { verbosity, modules, format: LogFormat::Text };
+            let logging = Logging { verbosity, modules, ..Logging::default() };
             assert_eq!(targets(&logging).would_enable(target, &level), expect, "{verbosity} {module} {target} {level}");
         };
         check(0, "", "generic_server::serve", Level::INFO, true);

@@ -6,7 +6,7 @@ use generic_server::{
     flow_control::{Dumps, FlowControl},
     metrics::{Metrics, MetricsEndpoint},
     openapi::Published,
-    pages::{Flagz, Index, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version},
+    pages::{Flagz, Index, Logs, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version},
     registry::Lister,
     server::{Builder, GenericServer},
 };
@@ -34,8 +34,8 @@ impl Sources<'_> {
 
     fn plain(&self, front: Builder, index: Arc<Index>) -> Builder {
         let Sources { config, openapi, checks, .. } = self;
-        let version = Arc::new(Version::new(&version::build(&config.version)));
-        front
+        let version = Arc::new(Version::new(&version::build(&config.version, config.versions)));
+        let mut front = front
             .unlisted("/", index.clone())
             .unlisted("/index.html", index.clone())
             .path("/healthz", checks.healthz.clone())
@@ -51,12 +51,21 @@ impl Sources<'_> {
             .path("/openapi/v3", openapi.clone())
             .prefix("/openapi/v3/", openapi.clone())
             .path("/metrics", Arc::new(MetricsEndpoint(self.metrics.clone(), config.shown_metrics.clone())))
-            .path("/metrics/slis", checks.slis.clone())
-            .path("/statusz", Arc::new(Statusz::new(VERSION, index)))
-            .path("/flagz", Arc::new(Flagz(config.flags.clone())))
+            .path("/metrics/slis", checks.slis.clone());
+        if config.features.is_on("ComponentStatusz") {
+            front = front.path("/statusz", Arc::new(Statusz::new(VERSION, config.versions, index)));
+        }
+        if config.features.is_on("ComponentFlagz") {
+            front = front.path("/flagz", Arc::new(Flagz(config.flags.clone())));
+        }
+        front
     }
 
     fn debug(&self, mut front: Builder) -> Builder {
+        if self.config.shows_logs {
+            let logs = || Arc::new(Logs::default());
+            front = front.unlisted("/logs", logs()).prefix("/logs/", logs());
+        }
         if let Some(store) = &self.embedded {
             let snapshots = Snapshots::new(store.clone(), &self.config.data_dir);
             front = front.unlisted("/debug/storage/snapshot", Arc::new(snapshots));

@@ -4,6 +4,8 @@ use std::{ffi::OsString, io::Write as _, process::ExitCode, sync::Arc, time::Dur
 
 use anyhow::{Context as _, Result};
 use generic_server::{
+    features::Versions,
+    pages::DebugSocket,
     serve::{ConnectionOptions, Lifecycle, Listener, Tls, serve},
     tasks::Tasks,
 };
@@ -29,7 +31,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match flags.text("version").as_str() {
         "raw" => {
-            println!("{}", version::build(VERSION).raw());
+            println!("{}", version::build(VERSION, Versions::default()).raw());
             return ExitCode::SUCCESS;
         }
         // None, or the version to report.
@@ -45,7 +47,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     crate::logging::start(&config.logging);
     for flag in &config.without_effect {
-        tracing::warn!(flag, "this flag has no effect yet");
+        tracing::warn!(flag, "this flag has no effect in this server");
     }
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -54,7 +56,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };
-    match runtime.block_on(run(config)) {
+    let ended = runtime.block_on(run(config));
+    crate::logging::finish();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         // One line: what was attempted, then why it failed.
         Err(error) => failed(&format!("{error:#}")),
@@ -69,6 +73,11 @@ async fn run(config: Config) -> Result<()> {
         anyhow::anyhow!("cannot listen on {}:{}: {}", bind.address, bind.port, plain_io_error(&error))
     })?;
     let port = listener.local_addr().port();
+    let socket = config.debug_socket.as_deref().map(|path| {
+        DebugSocket::bind(path, crate::logging::set_verbosity)
+            .map_err(|error| anyhow::anyhow!("--debug-socket-path: {}: {}", path.display(), plain_io_error(&error)))
+    });
+    let socket = socket.transpose()?;
     let lifecycle = Lifecycle::new(config.serving.shutdown.clone());
     lifecycle.listen_for_signals().context("cannot listen for signals")?;
     let chain = chain::build(&config, &pki, lifecycle.clone(), listener.local_addr()).await?;
@@ -82,6 +91,9 @@ async fn run(config: Config) -> Result<()> {
     let connection = ConnectionOptions { request_timeout, ..config.serving.connection.clone() };
     let serving = tokio::spawn(serve(listener, Arc::clone(&tls), connection, service, lifecycle.clone()));
     tokio::spawn(Arc::clone(&tls).watch_files(lifecycle.stopped_listening().clone()));
+    if let Some(socket) = socket {
+        tokio::spawn(socket.serve(lifecycle.stopped_listening().clone()));
+    }
     tokio::spawn(renew_certificates(config, tls, lifecycle.clone()));
     tracing::info!(version = reported, port, "serving");
     // A signal must end a server that cannot become ready, too; and a store that cannot go on.
@@ -96,6 +108,9 @@ async fn run(config: Config) -> Result<()> {
     }
     chain.tasks.stop().await;
     chain.store.close().await;
+    for store in &chain.others {
+        store.close().await;
+    }
     match failed {
         Some(error) => Err(anyhow::Error::new(error).context("the store has ended")),
         None => served,

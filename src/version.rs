@@ -1,19 +1,20 @@
 //! What this build is, as clients and operators see it.
 
-use generic_server::pages::Build;
+use generic_server::{features::Versions, pages::Build};
 use machinery::meta::{TimeForm, Timestamp};
 
 /// The version of this build.
 pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The build, under the version that it reports.
-pub(crate) fn build(reported: &str) -> Build {
+/// The build, under the version that it reports, and the versions that it behaves by.
+pub(crate) fn build(reported: &str, versions: Versions) -> Build {
     let seconds = env!("BUILD_SECONDS").parse().expect("the build script writes a number");
     Build {
         version: reported.to_owned(),
         commit: env!("BUILD_COMMIT"),
         tree_state: env!("BUILD_TREE_STATE"),
         date: Timestamp::new(seconds, 0).text(TimeForm::Seconds),
+        versions,
     }
 }
 
@@ -28,25 +29,44 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     Err(format!("version {text:?} must match major/minor/patch of default version {VERSION:?}"))
 }
 
-/// The numbers of a semantic version, in upstream's words where it is none.
-fn parse(text: &str) -> Result<[u64; 3], String> {
+/// The numbers that a version begins with, two at least, in upstream's words where it is none: `1.36`, `v1.36.2-custom`.
+pub(crate) fn numbers(text: &str) -> Result<Vec<u64>, String> {
+    let (numbers, _) = split(text)?;
+    let parts: Vec<&str> = numbers.split('.').collect();
+    if parts.len() < 2 {
+        return Err(format!("illegal version string {text:?}"));
+    }
+    parts.into_iter().map(|part| number(part, text)).collect()
+}
+
+/// The text of the numbers, and what comes after them.
+fn split(text: &str) -> Result<(&str, &str), String> {
     let trimmed = text.trim_start();
     let rest = trimmed.strip_prefix('v').unwrap_or(trimmed);
-    let end = numbers_end(rest);
-    let (numbers, extra) = rest.split_at(end);
+    let (numbers, extra) = rest.split_at(numbers_end(rest));
     if numbers.is_empty() {
         return Err(format!("could not parse {text:?} as version"));
     }
+    Ok((numbers, extra))
+}
+
+fn number(part: &str, text: &str) -> Result<u64, String> {
+    part.parse().map_err(|_| {
+        let why = format!("strconv.ParseUint: parsing {part:?}: value out of range");
+        format!("illegal non-numeric version component {part:?} in {text:?}: {why}")
+    })
+}
+
+/// The numbers of a semantic version, in upstream's words where it is none.
+fn parse(text: &str) -> Result<[u64; 3], String> {
+    let (numbers, extra) = split(text)?;
     let parts: Vec<&str> = numbers.split('.').collect();
     let [major, minor, patch] = parts[..] else { return Err(format!("illegal version string {text:?}")) };
     let number = |part: &str| {
         if has_leading_zero(part) {
             return Err(format!("illegal zero-prefixed version component {part:?} in {text:?}"));
         }
-        part.parse().map_err(|_| {
-            let why = format!("strconv.ParseUint: parsing {part:?}: value out of range");
-            format!("illegal non-numeric version component {part:?} in {text:?}: {why}")
-        })
+        self::number(part, text)
     };
     let numbers = [number(major)?, number(minor)?, number(patch)?];
     let refused = || format!("could not parse pre-release/metadata ({extra}) in version {text:?}");

@@ -8,6 +8,7 @@ use auth::User;
 use generic_server::{
     discovery::{Documents, groups_of},
     endpoint::Endpoint,
+    features::{BINARY, Minor},
     pages::OpenApi,
     request::Request,
     resource::Resource,
@@ -74,7 +75,7 @@ async fn of_openapi(rows: &[Resource]) -> Facts {
         })
     });
     let table = ResourceTable::new(entries);
-    let served = OpenApi::new(vec![Arc::new(ArcSwap::from_pointee(table.clone()))], Arc::new(|_| None));
+    let served = OpenApi::new(vec![Arc::new(ArcSwap::from_pointee(table.clone()))], Arc::new(|_| None), Minor(BINARY));
     let mut facts = Facts::new();
     let documents: BTreeSet<String> = rows
         .iter()

@@ -1,18 +1,23 @@
-//! Which features are on, by the names of their gates.
+//! Which features are on, by the names of their gates, and which version of Kubernetes the server behaves like.
 
+mod dependencies;
 pub mod gates;
+mod state;
+mod versions;
 
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
 };
 
+pub use state::{GateState, help_lines};
+pub use versions::{BINARY, Minor, OLDEST, Versions};
+
 /// The features that are on. By default those that are on when nothing is said.
 #[derive(Clone, Debug)]
 pub struct Features(Arc<BTreeSet<&'static str>>);
 
-static DEFAULT: LazyLock<Features> =
-    LazyLock::new(|| gates::GATES.iter().filter(|gate| gate.default).map(|gate| gate.name).collect());
+static DEFAULT: LazyLock<Features> = LazyLock::new(|| GateState::default().features());
 
 impl Features {
     /// Whether a feature is on. One that nobody knows is off.
@@ -36,12 +41,6 @@ impl FromIterator<&'static str> for Features {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_sorted_and_holds_each_gate_once() {
-        let names: Vec<String> = gates::GATES.iter().map(|gate| gate.name.to_ascii_lowercase()).collect();
-        assert!(names.is_sorted_by(|a, b| a < b));
-    }
 
     #[test]
     fn by_default_features_are_as_the_table_says() {

@@ -26,6 +26,10 @@ impl Conversion for Renamed {
     fn to_storage(&self, object: Value) -> Value {
         renamed(object, self.stored.clone())
     }
+
+    fn renames(&self) -> bool {
+        true
+    }
 }
 
 /// The object under another apiVersion.

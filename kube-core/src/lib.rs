@@ -9,6 +9,7 @@
 
 pub mod admission;
 pub mod capabilities;
+mod compatible;
 mod conversion;
 mod defaults;
 #[cfg(test)]
@@ -56,7 +57,8 @@ mod server;
 
 use generic_server::resource::Resource;
 
-pub use coordination::server_name;
+pub use compatible::resources_as;
+pub use coordination::{LeadershipTimers, server_name};
 pub use server::{KubeCore, Options, build};
 
 /// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.

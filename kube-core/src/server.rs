@@ -15,8 +15,9 @@ use generic_server::{
 use machinery::Str;
 
 use crate::{
-    admission, admissionregistration, authentication, authorization, certificates, connect, coordination, core,
-    flowcontrol, namespaces, rbac, resource,
+    admission, admissionregistration, authentication, authorization, certificates,
+    compatible::resources_as,
+    connect, coordination, core, flowcontrol, namespaces, rbac, resource,
     service_accounts::{self, Lookup, Verifier},
     service_network::{self, Network},
 };
@@ -52,6 +53,8 @@ pub struct Options<'a> {
     pub address: Str,
     /// The name of the host that this server runs on.
     pub host: Str,
+    /// How long leases of coordinated leader election last.
+    pub leadership: coordination::LeadershipTimers,
     /// Is told of flow schemas and priority levels, if requests are sorted by them.
     pub flow_control: Option<&'a Arc<FlowControl>>,
 }
@@ -88,7 +91,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
     endpoints.extend(authentication::endpoints(&tokens, admission));
     endpoints.extend(authorization::endpoints(authorizer, admission));
-    let entries = entries(crate::resources(), &backing.settings, &registries, &endpoints);
+    let rows = resources_as(&backing.settings);
+    let entries = entries(rows, &backing.settings, &registries, &endpoints);
     table.store(Arc::new(ResourceTable::new(entries)));
 
     let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
@@ -111,7 +115,15 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
     tasks.extend(flowcontrol::tasks(schemas, levels, options.flow_control));
     tasks.extend(service_network::tasks(options.network, backing, &network, &registries));
     let leases = registry("coordination.k8s.io", "leases");
-    tasks.extend(coordination::identity_tasks(leases, &options.host, options.network.own_address()));
+    if backing.settings.features.is_on("APIServerIdentity") {
+        tasks.extend(coordination::identity_tasks(leases, &options.host, options.network.own_address()));
+    }
+    if backing.settings.features.is_on("CoordinatedLeaderElection") {
+        match registries.get("coordination.k8s.io", "leasecandidates") {
+            Some(found) => tasks.push(coordination::elections(leases, found, &options.host, options.leadership)),
+            None => tracing::warn!("CoordinatedLeaderElection is on, but --runtime-config serves no leasecandidates"),
+        }
+    }
     Ok(KubeCore { server: server.build(), registries, tokens, tasks })
 }
 

@@ -1,7 +1,8 @@
 //! The rules of kinds, as data: flags, and small pure functions where a kind has something of its own to say.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use generic_server::features::Features;
 use generic_server::resource::{SecondLook, Strategy, WriteContext};
 use machinery::{
     Value,
@@ -51,6 +52,8 @@ pub(crate) struct Rules {
     pub(crate) orphan_warning: Option<&'static str>,
     /// Fills in what depends on other members.
     pub(crate) defaults: fn(&mut Value),
+    /// Fills in more where a feature is on.
+    pub(crate) feature_defaults: Option<(&'static str, fn(&mut Value))>,
     /// Why a document is none of the kind.
     pub(crate) refuse: fn(&Value) -> Option<String>,
     /// Brings a new object into its initial state, once its status is blank.
@@ -128,6 +131,7 @@ impl Rules {
         orphans: false,
         orphan_warning: None,
         defaults: |_| {},
+        feature_defaults: None,
         refuse: |_| None,
         create: |_, _| {},
         update: |_, _, _| {},
@@ -196,6 +200,12 @@ impl Rules {
     /// With computed defaults.
     pub(crate) const fn defaults(mut self, rule: fn(&mut Value)) -> Self {
         self.defaults = rule;
+        self
+    }
+
+    /// With defaults that a feature brings.
+    pub(crate) const fn feature_defaults(mut self, gate: &'static str, rule: fn(&mut Value)) -> Self {
+        self.feature_defaults = Some((gate, rule));
         self
     }
 
@@ -287,12 +297,14 @@ pub(crate) struct Kind {
     blank: OnceLock<Option<Value>>,
     /// What of the kind is behind gates.
     gated: OnceLock<Vec<Gated>>,
+    features: Features,
 }
 
 impl Kind {
     /// Of a kind whose objects have this schema.
     pub(crate) fn new(rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
-        Kind { rules, schema, second_look, blank: OnceLock::new(), gated: OnceLock::new() }
+        let features = Features::default();
+        Kind { rules, schema, second_look, blank: OnceLock::new(), gated: OnceLock::new(), features }
     }
 
     /// The status of an object about which nothing has been said, with what Go writes always.
@@ -320,8 +332,16 @@ impl Kind {
 }
 
 impl Strategy for Kind {
+    fn with_features(&self, features: &Features) -> Option<Arc<dyn Strategy>> {
+        let kind = Kind { features: features.clone(), ..Kind::new(self.rules, self.schema.clone(), self.second_look) };
+        self.rules.feature_defaults.is_some().then(|| Arc::new(kind) as Arc<dyn Strategy>)
+    }
+
     fn default(&self, object: &mut Value) {
         (self.rules.defaults)(object);
+        if let Some((_, rule)) = self.rules.feature_defaults.filter(|(gate, _)| self.features.is_on(gate)) {
+            rule(object);
+        }
     }
 
     fn refuse_document(&self, object: &Value) -> Option<String> {
@@ -341,14 +361,14 @@ impl Strategy for Kind {
     }
 
     fn validate(&self, cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {
-        let mut errors = Errors::default();
+        let mut errors = Errors::with(cx.features);
         (self.rules.validate)(cx, &Field::root(object), &mut errors);
         errors.into_vec()
     }
 
     fn validate_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
         let (new, old) = (Field::root(new), Field::root(old));
-        let mut errors = Errors::default();
+        let mut errors = Errors::with(cx.features);
         match self.rules.validate_update {
             Some(rule) => rule(cx, &new, &old, &mut errors),
             None if self.rules.revalidate.is_some() => {}
@@ -358,7 +378,7 @@ impl Strategy for Kind {
     }
 
     fn revalidate(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Errors::default();
+        let mut errors = Errors::with(cx.features);
         if let Some(rule) = self.rules.revalidate {
             rule(cx, &Field::root(new), &Field::root(old), &mut errors);
         }
@@ -366,7 +386,7 @@ impl Strategy for Kind {
     }
 
     fn validate_status_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Errors::default();
+        let mut errors = Errors::with(cx.features);
         (self.rules.validate_status)(cx, &Field::root(new), &Field::root(old), &mut errors);
         errors.into_vec()
     }
@@ -418,7 +438,7 @@ impl Strategy for Kind {
 
     fn validate_subresource_update(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> Vec<FieldError> {
         let Some(rules) = self.subresource(cx.subresource) else { return self.validate_update(cx, new, old) };
-        let mut errors = Errors::default();
+        let mut errors = Errors::with(cx.features);
         (rules.validate)(cx, &Field::root(new), &Field::root(old), &mut errors);
         errors.into_vec()
     }

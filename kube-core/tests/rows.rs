@@ -1,11 +1,12 @@
 //! The rows say what the real server's discovery says. `discovery.tsv` holds the facts, one resource or subresource a line.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use generic_server::{
     discovery::{Documents, Resources, groups_of},
+    features::{GateState, Versions},
     registry::Settings,
-    resource::{Enablement, Resource, SubresourceKind},
+    resource::{Emulation, Enablement, Resource, SubresourceKind},
 };
 use machinery::{Value, codec::json, patch::apply::ResetFields};
 
@@ -83,6 +84,87 @@ fn alpha_and_beta_versions_are_served_where_they_are_asked_for() {
     );
     let one = &[("resource.k8s.io/v1alpha3/devicetaintrules", "true")];
     assert_eq!(served(one, &[]), ["resource.k8s.io/v1alpha3/devicetaintrules"]);
+}
+
+#[test]
+fn a_server_that_behaves_like_an_older_version_serves_what_the_real_one_does() {
+    let facts = include_str!("emulated.tsv").lines().filter(|line| !line.starts_with('#'));
+    let mut expected: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (flags, resource) in facts.map(|line| line.split_once('\t').expect("two cells a line")) {
+        expected.entry(flags).or_default().insert(resource);
+    }
+    for (flags, expected) in expected {
+        let mut words = flags.split(' ');
+        let minor =
+            words.next().and_then(|word| word.strip_prefix("1.")).and_then(|word| word.parse().ok()).expect("1.x");
+        let words: Vec<&str> = words.collect();
+        let pairs = words.iter().filter(|word| word.starts_with("api/"));
+        let pairs = pairs.map(|word| ((*word).to_owned(), "true".to_owned())).collect();
+        let features =
+            GateState::new(Versions::emulating(minor), &BTreeMap::new()).expect("as it is by default").features();
+        let is_on = |row: &Resource| row.availability.gate.is_none_or(|gate| features.is_on(gate));
+        let rows: Vec<Resource> = kube_core::resources().into_iter().filter(is_on).collect();
+        let emulation = Emulation { minor, forward: words.contains(&"forward"), named_forward: false };
+        let apis = Enablement::parse(&pairs).expect("classes").emulating(emulation, &rows).expect("may be served");
+        let served = rows.iter().filter(|row| !row.group.is_empty() && apis.serves(row));
+        let served: BTreeSet<String> = served.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect();
+        assert_eq!(served.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{flags}");
+    }
+}
+
+#[test]
+fn a_server_that_behaves_like_an_older_version_serves_what_that_had() {
+    let served = |minor: u32, pairs: &[(&str, &str)], forward: bool, named_forward: bool| {
+        let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let rows = kube_core::resources();
+        let emulation = Emulation { minor, forward, named_forward };
+        let apis = Enablement::parse(&pairs).expect("versions that there are").emulating(emulation, &rows)?;
+        let served = rows.iter().filter(|row| apis.serves(row));
+        Ok::<_, String>(served.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect::<Vec<_>>())
+    };
+    let has = |served: &[String], row: &str| served.iter().any(|known| known == row);
+    let check = |minor: u32, pairs: &[(&str, &str)], forward: bool, row: &str, expect: bool| {
+        let served = served(minor, pairs, forward, false).expect("may be served");
+        assert_eq!(has(&served, row), expect, "1.{minor} {pairs:?} {row}");
+    };
+    let (claims, beta2) = ("resource.k8s.io/v1/resourceclaims", "resource.k8s.io/v1beta2/resourceclaims");
+    check(33, &[], false, "v1/pods", true);
+    check(33, &[], false, claims, false);
+    check(34, &[], false, claims, true);
+    check(33, &[("api/beta", "true")], false, beta2, true);
+    check(33, &[("api/beta", "true")], false, claims, false);
+    check(33, &[("api/beta", "true")], true, claims, true);
+    check(33, &[], true, claims, false);
+    // Of an older version that is served, newer ones are; but nothing that is said to be off.
+    check(33, &[("resource.k8s.io/v1beta1", "true")], false, beta2, false);
+    check(33, &[("resource.k8s.io/v1beta1", "true")], true, beta2, true);
+    let without = [("resource.k8s.io/v1beta1", "true"), ("resource.k8s.io/v1beta2", "false")];
+    check(33, &without, true, beta2, false);
+    let policies = "admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    check(35, &[("api/alpha", "true")], true, policies, false);
+    check(35, &[("api/beta", "true")], true, policies, true);
+
+    let named = [("resource.k8s.io/v1/resourceclaims", "true")];
+    assert_eq!(
+        served(33, &named, false, false),
+        Err("cannot enable resource resource.k8s.io/v1, Resource=resourceclaims in runtime-config because it is introduced \
+             at 1.34 after the current version 1.33. Consider setting \
+             --runtime-config-emulation-forward-compatible=true"
+            .to_owned())
+    );
+    assert!(has(&served(33, &named, false, true).expect("may be served"), claims));
+    let version = [("storagemigration.k8s.io/v1beta1", "true")];
+    assert_eq!(
+        served(34, &version, false, false),
+        Err("cannot enable version storagemigration.k8s.io/v1beta1 in runtime-config because all the resources have been \
+             introduced after the current version 1.34. Consider setting \
+             --runtime-config-emulation-forward-compatible=true"
+            .to_owned())
+    );
+    assert_eq!(
+        served(34, &version, false, true).expect("may be served").len(),
+        served(34, &[], false, true).expect("may be served").len() + 1
+    );
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use generic_server::features::GateState;
 use kube_core::admission::{Settings, is_idle};
 use machinery::{Value, codec::yaml};
 use policies::PluginConfig;
 
-use super::{Findings, features::FeatureGates, manifests};
+use super::{Findings, manifests};
 use crate::flags::Parsed;
 
 /// Whether this server has a plugin.
@@ -89,7 +90,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    pub(super) fn from_flags(flags: &Parsed, features: &FeatureGates, findings: &mut Findings) -> Self {
+    pub(super) fn from_flags(flags: &Parsed, features: &GateState, findings: &mut Findings) -> Self {
         let on = flags.list("enable-admission-plugins");
         let off = flags.list("disable-admission-plugins");
         let exactly = flags.list("admission-control");

@@ -6,6 +6,7 @@ mod audit;
 mod authentication;
 mod authorization;
 mod cidr;
+mod compatibility;
 mod controllers;
 mod features;
 mod identity_providers;
@@ -25,15 +26,19 @@ pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWe
 pub use authorization::Authorization;
 pub use cidr::Cidr;
 pub use controllers::Controllers;
-pub use features::FeatureGates;
 pub use identity_providers::IdentityProviders;
 pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
 pub use serving::Serving;
-pub use storage::{Encryption, Etcd, Storage};
+pub use storage::{Encryption, Etcd, Override, Storage};
 
-use generic_server::metrics::ShownMetrics;
+use generic_server::{
+    features::{GateState, Versions},
+    metrics::ShownMetrics,
+};
+
+use kube_core::LeadershipTimers;
 
 use crate::{VERSION, flags::Parsed};
 
@@ -59,7 +64,9 @@ pub struct Config {
     /// Which API versions are served.
     pub apis: generic_server::resource::Enablement,
     /// Feature gates that were set.
-    pub features: FeatureGates,
+    pub features: GateState,
+    /// Which version of Kubernetes the server behaves like, and which others must be able to work beside it.
+    pub versions: Versions,
     /// Addresses and ports of services.
     pub services: Services,
     /// How kubelets are reached.
@@ -72,6 +79,8 @@ pub struct Config {
     pub collects_garbage: bool,
     /// Which controllers run in this process.
     pub controllers: Controllers,
+    /// `--coordinated-leadership-…`: how long leases of coordinated leader election last.
+    pub leadership: LeadershipTimers,
     /// `--allow-privileged`.
     pub allow_privileged: bool,
     /// `--version=v…`: the version that is reported.
@@ -80,6 +89,10 @@ pub struct Config {
     pub logging: Logging,
     /// `--profiling`: whether profiles and the verbosity of logs are served below `/debug`.
     pub profiling: bool,
+    /// `--debug-socket-path`: the Unix socket that serves them to whoever may open it.
+    pub debug_socket: Option<PathBuf>,
+    /// `--enable-logs-handler`: whether the host's logs are served below `/logs`.
+    pub shows_logs: bool,
     /// All flags with their values, as operators see them.
     pub flags: BTreeMap<&'static str, String>,
     /// Flags that were given and have no effect: one warning each at start.
@@ -182,7 +195,9 @@ impl Config {
         let serving = Serving::from_flags(flags, &requests, &mut findings);
         let authorization = Authorization::from_flags(flags, &mut findings);
         let authentication = Authentication::from_flags(flags, &authorization, &mut findings);
-        let features = FeatureGates::from_flags(flags, &mut findings);
+        let versions = compatibility::versions(flags, &mut findings);
+        let features = features::gates(flags, versions, &mut findings);
+        let logging = Logging::from_flags(flags, &features, &mut findings);
         let config = Self {
             data_dir,
             serving,
@@ -192,18 +207,27 @@ impl Config {
             audit: Audit::from_flags(flags, &mut findings),
             storage: Storage::from_flags(flags, &mut findings),
             admission: Admission::from_flags(flags, &features, &mut findings),
-            apis: features::apis(flags, &mut findings),
+            apis: features::apis(flags, versions, &features, &mut findings),
             features,
+            versions,
             services: Services::from_flags(flags, &mut findings),
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
             collects_garbage: flags.bool("enable-garbage-collector"),
             controllers: Controllers::from_flags(flags, &mut findings),
+            leadership: LeadershipTimers {
+                duration: findings.duration(flags, "coordinated-leadership-lease-duration"),
+                deadline: findings.duration(flags, "coordinated-leadership-renew-deadline"),
+                retry: findings.duration(flags, "coordinated-leadership-retry-period"),
+            },
             allow_privileged: flags.bool("allow-privileged"),
             shown_metrics: metrics::shown(flags, &mut findings),
             version: Some(flags.text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| VERSION.to_owned()),
-            logging: Logging::from_flags(flags, &mut findings),
+            logging,
             profiling: flags.bool("profiling"),
+            debug_socket: Some(PathBuf::from(flags.text("debug-socket-path")))
+                .filter(|path| !path.as_os_str().is_empty()),
+            shows_logs: flags.bool("enable-logs-handler"),
             flags: flags.all(),
             without_effect: flags.without_effect().collect(),
             warnings: findings.warnings,

@@ -32,6 +32,21 @@ pub struct Storage {
     pub size_period: Duration,
     /// How values are encrypted.
     pub encryption: Option<Encryption>,
+    /// `--etcd-servers-overrides`: other etcd servers for some resources.
+    pub overrides: Vec<Override>,
+    /// `--storage-media-type`: whether objects are written to etcd as protobuf.
+    pub protobuf: bool,
+}
+
+/// Other etcd servers for one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural name.
+    pub resource: String,
+    /// The servers, at least one.
+    pub servers: Vec<String>,
 }
 
 /// Encryption at rest.
@@ -67,7 +82,10 @@ impl Storage {
                 "--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'",
             );
         }
-        check_overrides(flags, findings);
+        let overrides = overrides(flags, findings);
+        if !overrides.is_empty() && servers.is_empty() {
+            findings.error("--etcd-servers-overrides must be set with --etcd-servers");
+        }
         let reload = flags.bool("encryption-provider-config-automatic-reload");
         let encryption = findings.file(flags, "encryption-provider-config").map(|file| Encryption { file, reload });
         if reload && encryption.is_none() {
@@ -82,6 +100,11 @@ impl Storage {
                 known[..3].join(", ")
             ));
         }
+        if media_type == known[1] {
+            findings.error(format!("--storage-media-type: this server does not write {media_type}"));
+        }
+        // Nothing said is JSON here: what was written as it is sent is read without being converted.
+        let protobuf = flags.is_given("storage-media-type") && media_type == known[2];
         let event_ttl = findings.duration(flags, "event-ttl");
         if event_ttl.is_zero() {
             findings.error("--event-ttl must be positive");
@@ -100,20 +123,33 @@ impl Storage {
             count_period: findings.duration(flags, "etcd-count-metric-poll-period"),
             size_period: findings.duration(flags, "etcd-db-metric-poll-interval"),
             encryption,
+            overrides,
+            protobuf,
         }
     }
 }
 
-fn check_overrides(flags: &Parsed, findings: &mut Findings) {
+fn overrides(flags: &Parsed, findings: &mut Findings) -> Vec<Override> {
+    let mut all = Vec::new();
     for given in flags.list("etcd-servers-overrides") {
-        let well_formed = given.split_once('#').is_some_and(|(resource, servers)| {
-            resource.split('/').count() == 2 && servers.split(';').all(|server| server.contains("://"))
-        });
-        if !well_formed {
+        let Some(read) = read_override(&given) else {
             findings.error(
                 "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, \
                  semicolon separated",
             );
-        }
+            continue;
+        };
+        all.push(read);
     }
+    all
+}
+
+/// `group/resource#server1;server2`
+fn read_override(text: &str) -> Option<Override> {
+    let (resource, servers) = text.split_once('#')?;
+    let (group, resource) = resource.split_once('/').filter(|(_, resource)| !resource.contains('/'))?;
+    let servers: Vec<String> = servers.split(';').map(str::to_owned).collect();
+    let is_url = |server: &String| ["http://", "https://", "unix://"].iter().any(|scheme| server.starts_with(scheme));
+    let read = Override { group: group.to_owned(), resource: resource.to_owned(), servers };
+    read.servers.iter().all(is_url).then_some(read)
 }

@@ -285,8 +285,36 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
     let config = configure(&["--disable-admission-plugins=AlwaysDeny"]).expect("nobody asks for it");
     assert!(!config.admission.plugins.contains(&"JobValidation"), "its gate is off");
     assert!(config.admission.plugins.contains(&"NodeDeclaredFeatureValidator"));
-    let config = configure(&["--feature-gates=NodeDeclaredFeatures=false"]).expect("is valid");
+    let config = configure(&["--feature-gates=AllBeta=false"]).expect("is valid");
     assert!(!config.admission.plugins.contains(&"NodeDeclaredFeatureValidator"));
+}
+
+#[test]
+fn a_server_that_emulates_a_version_has_its_features_and_apis() {
+    let config = configure(&["--emulated-version=kube=1.34"]).expect("is valid");
+    assert_eq!(config.versions, Versions { emulated: 34, compatible: 33 });
+    assert!(!config.features.is_on("ConstrainedImpersonation"), "it is newer");
+    assert!(config.warnings.iter().any(|warning| warning.starts_with("these features stay")), "{:?}", config.warnings);
+    let config = configure(&["--min-compatibility-version=1.36"]).expect("is valid");
+    assert_eq!(config.versions, Versions { emulated: 36, compatible: 36 });
+    let check = |arguments: &[&str], expect: &str| {
+        assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
+    };
+    check(&["--emulated-version=1.37"], "emulation version 1.37 is not between [1.33, 1.36.0]");
+    check(
+        &["--emulated-version=1.34", "--min-compatibility-version=1.35"],
+        "minCompatibilityVersion version 1.35 is not between [1.33, 1.34]",
+    );
+    check(
+        &["--emulation-forward-compatible"],
+        "ServerRunOptions.EmulationForwardCompatible cannot be set to true if the emulation version is the same as the \
+         binary version",
+    );
+    check(
+        &["--emulated-version=1.33", "--runtime-config=resource.k8s.io/v1=true"],
+        "cannot enable version resource.k8s.io/v1 in runtime-config because all the resources have been introduced after the \
+         current version 1.33. Consider setting --runtime-config-emulation-forward-compatible=true",
+    );
 }
 
 #[test]
@@ -353,6 +381,7 @@ fn every_flag_that_is_read_is_in_the_table_with_the_kind_that_is_read() {
         "--advertise-address=10.1.2.3",
         "--oidc-issuer-url=https://x",
         "--oidc-client-id=x",
+        "--etcd-servers=https://c:1",
         "--etcd-servers-overrides=/events#https://a:1;https://b:2",
         "--admission-control=AlwaysAdmit",
         "--tls-min-version=VersionTLS11",

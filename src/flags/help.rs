@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use generic_server::features::help_lines;
+
 use super::{
-    FLAGS,
+    FLAGS, Kind,
     table::{Effect, Flag, Section},
 };
 
@@ -65,10 +67,17 @@ fn line(text: &mut String, flag: &Flag) {
     if !flag.default.is_empty() && flag.default != "[]" {
         let _ = write!(text, " (default {})", flag.default);
     }
-    if flag.effect == Effect::NoEffectYet {
-        text.push_str(" [no effect yet]");
-    }
+    text.push_str(match flag.effect {
+        Effect::Used => "",
+        Effect::NoEffectYet => " [no effect yet]",
+        Effect::NotHere => " [no effect in this server]",
+    });
     text.push('\n');
+    if flag.kind == Kind::FeatureGates {
+        for gate in help_lines() {
+            let _ = writeln!(text, "                {gate}");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -87,5 +96,18 @@ mod tests {
         }
         assert!(text.contains("\nSecure serving flags:\n\n      --bind-address ip\n"));
         assert!(text.contains("(default 6443)"));
+    }
+
+    #[test]
+    fn the_help_names_every_gate_that_may_be_set() {
+        let text = help();
+        for line in [
+            "kube:APIResponseCompression=true|false (BETA - default=true)",
+            "kube:AllAlpha=true|false (ALPHA - default=false)",
+            "kube:ShardedListAndWatch=true|false (ALPHA - default=false)",
+        ] {
+            assert_eq!(text.matches(&format!(" {line}\n")).count(), 1, "{line}");
+        }
+        assert!(!text.contains("SidecarContainers"), "what is stable");
     }
 }

@@ -112,7 +112,7 @@ impl Parsed {
 
     /// Flags that were given and do nothing, though they say something else than their default.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = &'static str> {
-        let idle = FLAGS.iter().filter(|flag| flag.effect == Effect::NoEffectYet && self.is_given(flag.name));
+        let idle = FLAGS.iter().filter(|flag| flag.effect != Effect::Used && self.is_given(flag.name));
         idle.filter(|flag| self.value(flag.name) != Self::default_of(flag)).map(|flag| flag.name)
     }
 

@@ -4,12 +4,13 @@
     tools/builtin-types/gated.py > generic-server/machinery/src/schema/builtin/gated.tsv
 
 A line is  type TAB gate TAB path path…  : where in an object of a kind, which the type is that of, the members of a gate are. A path's steps are
-members, with `[]` behind those whose items and `{}` behind those whose values are meant; a dash at the end: see gates.txt.
+members, with `[]` behind those whose items and `{}` behind those whose values are meant; what may be at the end: see gates.txt.
 """
 
 import collections
 import json
 import os
+import re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "../../generic-server/machinery/src/schema/builtin/types.tsv")
@@ -35,7 +36,7 @@ def main():
         if not line.startswith("#"):
             gate, name, *members = line.split()
             for member in members:
-                assert member.rstrip("-") in types[name], line
+                assert re.split(r"[-.!\[]", member)[0] in types[name], line
                 gates[name].append((gate, member))
 
     def paths(name, above, seen):

@@ -11,9 +11,10 @@ mod listing;
 mod priority;
 mod resources;
 
+pub use crate::resource::compare_versions;
 pub use document::Document;
 pub use documents::Documents;
 pub use group::{Freshness, Group, Version, groups_of, merge};
 pub use listing::Listing;
-pub use priority::{Priority, compare_versions, priority};
+pub use priority::{Priority, priority};
 pub use resources::Resources;

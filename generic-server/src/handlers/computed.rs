@@ -7,7 +7,9 @@ use http::StatusCode;
 use machinery::{Value, meta::status::Status, request::Verb};
 
 use super::{list_options::ListOptions, transform::View};
-use crate::{endpoint::Endpoint, request::Request, resource::Resource, response::Response, table::Entry};
+use crate::{
+    endpoint::Endpoint, features::Features, request::Request, resource::Resource, response::Response, table::Entry,
+};
 
 /// Where the objects of a virtual resource come from. They are few, and have kind and apiVersion.
 #[async_trait]
@@ -44,7 +46,7 @@ impl<S: Source> Endpoint for Computed<S> {
         if request.info.verb == Verb::Get {
             return view.document(StatusCode::OK, &self.source.one(&request.info.name).await?);
         }
-        let options = ListOptions::read_whole(&request, &self.entry.row, false)?;
+        let options = ListOptions::read_whole(&request, &self.entry.row, false, &Features::default())?;
         let mut objects = self.source.all().await;
         objects.retain(|object| options.selection.matches_value(object));
         view.documents(objects)

@@ -11,7 +11,8 @@ use crate::{registry::Write, response::Response};
 pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
     view.check_list()?;
-    let list = ListOptions::read(&target.request, &target.entry.row, false)?;
+    let features = &target.registry.settings().features;
+    let list = ListOptions::read(&target.request, &target.entry.row, false, features)?;
     let options = read_options(&mut target.request, target.registry.settings()).await?;
     if options.ignore_store_read_error {
         let why = "is not allowed with DELETECOLLECTION, try again after removing the option";

@@ -19,7 +19,8 @@ use crate::{registry::Registry, response::Response};
 /// Answers the request.
 pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?;
-    let options = ListOptions::read(&target.request, &target.entry.row, false)?;
+    let features = &target.registry.settings().features;
+    let options = ListOptions::read(&target.request, &target.entry.row, false, features)?;
     let namespace = target.request.info.namespace.clone();
     let audit = &target.request.audit;
     let page = audit.timed(Layer::Storage, read_page(&target.registry, &view, &namespace, &options)).await?;
@@ -65,12 +66,13 @@ fn select(
     // A list of any state (resourceVersion "0") is answered whole, as upstream's cache does.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let prefix = registry.namespace_prefix(namespace);
+    let shard = options.selection.shard();
+    let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None, shard };
     // One that is named, where it can only be in one place, is no page of others.
     if let Some(name) = options.selection.name()
         && options.continuation.is_none()
         && namespace.is_empty() != registry.row.namespaced
     {
-        let meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
         let found = snapshot.get(&format!("{prefix}{name}"));
         let object = found.map(|e| e.object().ok_or_else(|| registry.unreadable_items(&[e]))).transpose()?;
         let objects = object.filter(|object| options.selection.matches(object)).cloned().into_iter().collect();
@@ -78,7 +80,6 @@ fn select(
     }
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let mut objects = Vec::new();
-    let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
     let go_on = |last: &Arc<Object>| go_on_after(last, &prefix, snapshot, at);
     // An index answers for pinned fields and labels (pods of a node, of an application) without a look at the others.
     let terms = options.selection.terms();

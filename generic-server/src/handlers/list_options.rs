@@ -16,9 +16,8 @@ use storage::{
     cache::{Fields, Filter, Labels, Object, ReadAt, Term},
 };
 
-use super::continuation::Continuation;
-use crate::options::parse_int;
-use crate::{registry::metadata, request::Request, resource::Resource};
+use super::{continuation::Continuation, shard::Shard};
+use crate::{features::Features, options::parse_int, registry::metadata, request::Request, resource::Resource};
 
 /// The options of a list, a watch or a deletion of a collection.
 pub(super) struct ListOptions {
@@ -46,6 +45,8 @@ pub(super) struct Selection {
     labels: LabelSelector,
     /// Terms on metadata.name, metadata.namespace and the row's selectable fields.
     fields: Vec<(Place, Str, bool)>,
+    /// The part of the collection that is asked for, if not all of it.
+    shard: Option<Shard>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,12 @@ enum Place {
 impl Selection {
     /// Whether everything is selected.
     pub(super) fn is_everything(&self) -> bool {
-        self.labels.is_everything() && self.fields.is_empty()
+        self.labels.is_everything() && self.fields.is_empty() && self.shard.is_none()
+    }
+
+    /// What a list says of the part that it is of, if it is of one.
+    pub(super) fn shard(&self) -> Option<String> {
+        self.shard.as_ref().map(Shard::text)
     }
 
     /// Whether a request for this name alone may have the selection: it pins the name, or no field at all.
@@ -93,6 +99,7 @@ impl Selection {
         let metadata = |member: &str| object.str_at(&["metadata", member]).unwrap_or_default();
         let label = |key: &str| object.str_at(&["metadata", "labels", key]);
         self.matches_parts(metadata("name"), metadata("namespace"), |_| "", label)
+            && self.shard.as_ref().is_none_or(|shard| shard.matches_value(object))
     }
 
     fn matches_parts<'o>(
@@ -129,6 +136,7 @@ impl Filter for Selection {
     fn matches(&self, object: &Object) -> bool {
         let namespace = object.namespace().unwrap_or("");
         self.matches_parts(object.name(), namespace, |i| object.field(i), |key| object.labels().get(key))
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 
     fn terms(&self) -> Vec<Term> {
@@ -149,8 +157,8 @@ impl Filter for Selection {
 
 impl ListOptions {
     /// Reads and validates the query.
-    pub(super) fn read(request: &Request, row: &Resource, watch: bool) -> Result<Self, Status> {
-        let mut options = Self::read_whole(request, row, watch)?;
+    pub(super) fn read(request: &Request, row: &Resource, watch: bool, features: &Features) -> Result<Self, Status> {
+        let mut options = Self::read_whole(request, row, watch, features)?;
         let token = request.query.get("continue").unwrap_or("");
         if !token.is_empty() && !watch {
             options.continuation = Some(Continuation::open(token)?);
@@ -162,7 +170,12 @@ impl ListOptions {
     }
 
     /// The same of what has no pages: a list goes on nowhere.
-    pub(super) fn read_whole(request: &Request, row: &Resource, watch: bool) -> Result<Self, Status> {
+    pub(super) fn read_whole(
+        request: &Request,
+        row: &Resource,
+        watch: bool,
+        features: &Features,
+    ) -> Result<Self, Status> {
         let query = &request.query;
         let text = |key: &str| Str::from(query.get(key).unwrap_or(""));
         let limit = query.get("limit").map_or(Ok(0), parse_int)?;
@@ -175,12 +188,16 @@ impl ListOptions {
         let (version, version_match, token) = (text("resourceVersion"), text("resourceVersionMatch"), text("continue"));
         let mut errors = Vec::new();
         validate(watch, &version, &version_match, &token, send_initial_events, &mut errors);
+        if watch && send_initial_events.is_some() && !features.is_on("WatchList") {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            errors.push(FieldError::forbidden("sendInitialEvents", why));
+        }
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors));
         }
         let fields = resolve_fields(&fields, row)?;
         Ok(ListOptions {
-            selection: Arc::new(Selection { labels, fields }),
+            selection: Arc::new(Selection { labels, fields, shard: shard(request, features)? }),
             resource_version: version,
             version_match,
             limit: usize::try_from(limit).unwrap_or(0),
@@ -205,6 +222,14 @@ impl ListOptions {
             (version, _) => ReadAt::NotOlderThan(parse_resource_version(version)?),
         })
     }
+}
+
+/// The part of the collection that is asked for, with the feature.
+fn shard(request: &Request, features: &Features) -> Result<Option<Shard>, Status> {
+    let text = request.query.get("shardSelector").filter(|text| !text.is_empty());
+    let Some(text) = text.filter(|_| features.is_on("ShardedListAndWatch")) else { return Ok(None) };
+    let refused = |why: String| Status::unknown_error(format!("invalid shard selector: {why}"));
+    Shard::parse(text).map(Some).map_err(refused)
 }
 
 /// Go's duration of so many seconds, which wraps around beyond 292 years. What is over before it begins lasts no time.

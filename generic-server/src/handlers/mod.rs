@@ -17,6 +17,7 @@ mod permission;
 pub mod scale;
 mod scale_fields;
 mod scale_view;
+mod shard;
 #[cfg(test)]
 mod tests;
 pub mod transform;

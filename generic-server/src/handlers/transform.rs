@@ -55,6 +55,8 @@ pub struct ListMeta {
     pub continuation: String,
     /// How many more there are, if that is known.
     pub remaining: Option<usize>,
+    /// The part of the collection that it is of, if not of all.
+    pub shard: Option<String>,
 }
 
 impl View {

@@ -44,7 +44,8 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
             "application/vnd.kubernetes.protobuf;stream=watch",
         ]));
     }
-    let options = ListOptions::read(&target.request, &target.entry.row, true)?;
+    let features = &target.registry.settings().features;
+    let options = ListOptions::read(&target.request, &target.entry.row, true, features)?;
     let name = &target.request.info.name;
     if !name.is_empty() && !options.selection.is_of(name) {
         return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));

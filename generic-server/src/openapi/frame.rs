@@ -15,18 +15,15 @@ use super::{
     gnostic,
     members::{Encoding, Parts},
 };
-use crate::Piece;
-
-/// The version that documents of built-in groups describe.
-const MINOR: &str = "1.36";
+use crate::{Piece, features::Minor};
 
 /// Which document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// The one of v2.
-    Swagger,
-    /// One of v3 of what is built in.
-    BuiltIn,
+    /// The one of v2, of a version of Kubernetes.
+    Swagger(Minor),
+    /// One of v3 of what is built in, in a version of Kubernetes.
+    BuiltIn(Minor),
     /// One of v3 of custom resources.
     Custom,
 }
@@ -35,9 +32,9 @@ impl Frame {
     /// The document of these parts.
     pub(crate) fn around(self, parts: Parts, encoding: Encoding) -> Vec<Arc<Piece>> {
         match (encoding, self) {
-            (Encoding::Json, Frame::Swagger) => self.swagger_json(parts),
+            (Encoding::Json, Frame::Swagger(_)) => self.swagger_json(parts),
             (Encoding::Json, _) => self.json(parts),
-            (Encoding::Protobuf, Frame::Swagger) => self.swagger_protobuf(parts),
+            (Encoding::Protobuf, Frame::Swagger(_)) => self.swagger_protobuf(parts),
             (Encoding::Protobuf, _) => self.protobuf(parts),
         }
     }
@@ -45,13 +42,13 @@ impl Frame {
     /// The members that say what the document is.
     fn head(self) -> Value {
         match self {
-            Frame::Swagger => object! {
+            Frame::Swagger(version) => object! {
                 "swagger" => "2.0",
-                "info" => object! { "title" => "Kubernetes", "version" => MINOR },
+                "info" => object! { "title" => "Kubernetes", "version" => version.to_string() },
             },
-            Frame::BuiltIn => object! {
+            Frame::BuiltIn(version) => object! {
                 "openapi" => "3.0.0",
-                "info" => object! { "title" => "Kubernetes", "version" => MINOR },
+                "info" => object! { "title" => "Kubernetes", "version" => version.to_string() },
             },
             Frame::Custom => object! {
                 "openapi" => "3.0.0",
@@ -119,8 +116,8 @@ impl Frame {
     /// The components of v3 beside the schemas.
     fn other_components(self) -> Value {
         match self {
-            Frame::BuiltIn => object! { "securitySchemes" => object! { "BearerToken" => token() } },
-            Frame::Swagger | Frame::Custom => Value::object(),
+            Frame::BuiltIn(_) => object! { "securitySchemes" => object! { "BearerToken" => token() } },
+            Frame::Swagger(_) | Frame::Custom => Value::object(),
         }
     }
 }

@@ -10,6 +10,7 @@ use prometheus::{IntGaugeVec, Opts};
 
 use crate::{
     endpoint::Endpoint,
+    features::{Minor, Versions},
     metrics::{Metrics, register},
     negotiate::{Accepted, Media, Offer},
     request::Request,
@@ -48,6 +49,8 @@ pub struct Build {
     pub tree_state: &'static str,
     /// When it was built, as RFC 3339.
     pub date: String,
+    /// The versions that it behaves by.
+    pub versions: Versions,
 }
 
 impl Build {
@@ -56,14 +59,14 @@ impl Build {
         let mut parts = self.version.trim_start_matches('v').split('.');
         let mut next = || parts.next().unwrap_or_default().to_owned();
         let (major, minor) = (next(), next());
-        let before = minor.parse::<u32>().map_or(0, |m| m.saturating_sub(1)).to_string();
+        let Versions { emulated, compatible } = self.versions;
         [
             ("major", "Major", major.clone()),
-            ("minor", "Minor", minor.clone()),
+            ("minor", "Minor", minor),
             ("emulationMajor", "EmulationMajor", major.clone()),
-            ("emulationMinor", "EmulationMinor", minor),
+            ("emulationMinor", "EmulationMinor", emulated.to_string()),
             ("minCompatibilityMajor", "MinCompatibilityMajor", major),
-            ("minCompatibilityMinor", "MinCompatibilityMinor", before),
+            ("minCompatibilityMinor", "MinCompatibilityMinor", compatible.to_string()),
             ("gitVersion", "GitVersion", self.version.clone()),
             ("gitCommit", "GitCommit", self.commit.to_owned()),
             ("gitTreeState", "GitTreeState", self.tree_state.to_owned()),
@@ -92,6 +95,12 @@ impl Build {
         let info = Opts::new("kubernetes_build_info", "1, with what build this is.");
         let info = register(metrics.registry(), IntGaugeVec::new(info, &LABELS.map(|(label, _)| label)));
         info.with_label_values(&LABELS.map(|(_, fact)| value(fact))).set(1);
+        let Versions { emulated, compatible } = self.versions;
+        let binary = self.version.trim_start_matches('v');
+        let info = Opts::new("version_info", "1, with the versions that the component behaves by.");
+        let info =
+            register(metrics.registry(), IntGaugeVec::new(info, &["component", "binary", "emulation", "min_compat"]));
+        info.with_label_values(&["kube", binary, &Minor(emulated).to_string(), &Minor(compatible).to_string()]).set(1);
     }
 
     /// What `--version=raw` shows. What the server is compatible with is not said there.

@@ -3,19 +3,24 @@
 
 mod debug;
 mod discovery;
+mod file;
 mod flagz;
 mod index;
+mod logs;
 mod openapi;
 mod profile;
 mod snapshots;
+mod socket;
 mod statusz;
 
 pub use debug::{Profiles, SetVerbosity, Verbosity};
 pub use discovery::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use flagz::Flagz;
 pub use index::{Build, Index, NothingHere, Version};
+pub use logs::Logs;
 pub use openapi::OpenApi;
 pub use snapshots::Snapshots;
+pub use socket::DebugSocket;
 pub use statusz::Statusz;
 
 use http::StatusCode;

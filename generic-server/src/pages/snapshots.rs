@@ -12,8 +12,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, stream};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use machinery::{codec::json, meta::Status, object, request::resource_info};
@@ -24,20 +22,19 @@ use storage::{
 use tempfile::TempDir;
 use tokio::{
     fs::File,
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::AsyncWriteExt,
     sync::{Semaphore, SemaphorePermit},
 };
 
+use super::file::file_chunks;
 use crate::{
-    body::{Body, BodyError},
+    body::Body,
     endpoint::Endpoint,
     request::Request,
     response::{self, Response},
 };
 use auth::authorize_info;
 
-/// Bytes read from the file at once.
-const CHUNK: usize = 256 << 10;
 /// How temporary folders in the data folder are called.
 const PREFIX: &str = "snapshot-";
 
@@ -80,7 +77,7 @@ impl Snapshots {
         tracing::info!(revision, length, "a snapshot was made");
         // An open file stays readable when its name is gone.
         drop(folder);
-        let body = Body::large(chunks(file), Some(length), length);
+        let body = Body::large(file_chunks(file, length), Some(length), length);
         Ok(response::bytes(StatusCode::OK, "application/octet-stream", body))
     }
 
@@ -111,15 +108,6 @@ impl Endpoint for Snapshots {
         if request.method == Method::GET { self.make().await } else { self.restore(request).await }
     }
 }
-
-fn chunks(file: File) -> impl Stream<Item = Result<Bytes, BodyError>> + Send {
-    stream::try_unfold(file, |mut file| async move {
-        let mut chunk = BytesMut::with_capacity(CHUNK);
-        let read = file.read_buf(&mut chunk).await?;
-        Ok((read > 0).then(|| (chunk.freeze(), file)))
-    })
-}
-
 /// Writes the request's body into a file.
 async fn receive(request: &mut Request, path: &Path) -> Result<(), Status> {
     let mut body = request.body.take().ok_or_else(|| Status::bad_request("the request has no body"))?;

@@ -10,29 +10,32 @@ use machinery::{
 };
 
 use super::{heading, page};
-use crate::{endpoint::Endpoint, pages::Index, request::Request, response::Response};
+use crate::{
+    endpoint::Endpoint,
+    features::{Minor, Versions},
+    pages::Index,
+    request::Request,
+    response::Response,
+};
 
 /// The page.
 pub struct Statusz {
     started: SystemTime,
     /// Without the `v` in front.
     version: &'static str,
+    emulated: Minor,
     index: Arc<Index>,
 }
 
 impl Statusz {
     /// Of a server that starts now. `version` is like `v1.36.2`; `index` knows the paths.
-    pub fn new(version: &'static str, index: Arc<Index>) -> Self {
-        Statusz { started: SystemTime::now(), version: version.trim_start_matches('v'), index }
+    pub fn new(version: &'static str, versions: Versions, index: Arc<Index>) -> Self {
+        let emulated = Minor(versions.emulated);
+        Statusz { started: SystemTime::now(), version: version.trim_start_matches('v'), emulated, index }
     }
 
     fn uptime(&self) -> u64 {
         self.started.elapsed().map_or(0, |time| time.as_secs())
-    }
-
-    /// `1.36` of `1.36.2`.
-    fn emulated(&self) -> &str {
-        self.version.rsplit_once('.').map_or(self.version, |(minor, _)| minor)
     }
 
     /// The first segments of all paths.
@@ -55,7 +58,7 @@ impl Statusz {
             up % 60,
             concat!("rust ", env!("CARGO_PKG_RUST_VERSION")),
             self.version,
-            self.emulated(),
+            self.emulated,
             self.paths().join(" "),
         )
     }
@@ -67,7 +70,7 @@ impl Statusz {
             "uptimeSeconds" => self.uptime().cast_signed(),
             "goVersion" => concat!("rust ", env!("CARGO_PKG_RUST_VERSION")),
             "binaryVersion" => self.version,
-            "emulationVersion" => self.emulated(),
+            "emulationVersion" => self.emulated.to_string(),
             "paths" => self.paths(),
         }
     }

@@ -1,13 +1,13 @@
 //! What resources are kept on.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use machinery::Str;
 use storage::{Store, encrypt::Encryption};
 
-use super::measured::Measured;
+use super::{encoded::Encoded, measured::Measured};
 use crate::{
-    features::Features,
+    features::{Features, Versions},
     resource::{Enablement, Resource},
 };
 
@@ -27,11 +27,45 @@ pub struct Backing {
 impl Backing {
     /// The store for one resource's keys.
     pub(super) fn store_of(&self, row: &Resource) -> Arc<dyn Store> {
-        let measured = Arc::new(Measured::new(self.store.clone(), row));
-        match &self.encryption {
+        let placement = &self.settings.placement;
+        let store = placement.other(&row.group, &row.plural).unwrap_or(&self.store);
+        let measured = Arc::new(Measured::new(store.clone(), row));
+        let store: Arc<dyn Store> = match &self.encryption {
             Some(encryption) => encryption.wrap(measured, &row.group, &row.plural),
             None => measured,
-        }
+        };
+        let has_protobuf = row.built_in && !ALWAYS_JSON.contains(&row.group.as_str());
+        if placement.protobuf && has_protobuf { Arc::new(Encoded(store)) } else { store }
+    }
+}
+
+/// Groups whose objects upstream writes as JSON, whatever it is told.
+const ALWAYS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
+
+/// Resources that are stored as one of another group: where that one is kept, they are.
+const STORED_TOGETHER: [((&str, &str), (&str, &str)); 1] = [(("events.k8s.io", "events"), ("", "events"))];
+
+/// Where the objects of some resources are kept, if not with all others, and how built-in ones are written.
+#[derive(Clone, Default)]
+pub struct Placement {
+    /// `--storage-media-type`: as protobuf, where a type has such a form. What is read may have either.
+    pub protobuf: bool,
+    /// `--etcd-servers-overrides`: other stores, by group and plural.
+    pub others: HashMap<(Str, Str), Arc<dyn Store>>,
+}
+
+impl Placement {
+    fn other(&self, group: &str, plural: &str) -> Option<&Arc<dyn Store>> {
+        let together = STORED_TOGETHER.iter().find(|(stored, _)| *stored == (group, plural));
+        let (group, plural) = together.map_or((group, plural), |(_, with)| *with);
+        self.others.get(&(group.into(), plural.into()))
+    }
+}
+
+impl std::fmt::Debug for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let others: Vec<_> = self.others.keys().collect();
+        f.debug_struct("Placement").field("protobuf", &self.protobuf).field("others", &others).finish()
     }
 }
 
@@ -53,6 +87,10 @@ pub struct Settings {
     pub apis: Enablement,
     /// Which features are on.
     pub features: Features,
+    /// Which version of Kubernetes the server behaves like, and which others must be able to read what it stores.
+    pub versions: Versions,
+    /// Where objects are kept, and how they are written.
+    pub placement: Placement,
 }
 
 impl Settings {
@@ -72,6 +110,8 @@ impl Default for Settings {
             deletes_unreadable: false,
             apis: Enablement::default(),
             features: Features::default(),
+            versions: Versions::default(),
+            placement: Placement::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod codec;
 mod consult;
 mod create;
 mod delete;
+mod encoded;
 pub mod field_manager;
 mod guaranteed_update;
 mod judge;
@@ -28,7 +29,7 @@ use bytes::Bytes;
 use machinery::{Value, codec::json, meta::status::Status};
 use storage::Error as StoreError;
 
-pub use backing::{Backing, Settings};
+pub use backing::{Backing, Placement, Settings};
 pub use codec::StoredForm;
 pub use consult::{Consult, Judged};
 pub use delete::Deleted;

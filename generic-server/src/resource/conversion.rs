@@ -16,6 +16,11 @@ pub trait Conversion: Send + Sync {
     /// From the served version to the stored one, apiVersion included.
     fn to_storage(&self, object: Value) -> Value;
 
+    /// Whether the two versions differ in their names alone.
+    fn renames(&self) -> bool {
+        false
+    }
+
     /// From the served version on the way to another served one: to compare what was set through one with what is set
     /// through the other.
     fn to_sibling(&self, object: Value) -> Value {

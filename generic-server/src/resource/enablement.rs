@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::REGISTERED;
 use super::Resource;
+use super::emulation::Emulated;
 
 /// A class of versions: its key, and which are of it.
 type Class = (&'static str, fn(&str) -> bool);
@@ -26,6 +27,8 @@ pub struct Enablement {
     classes: Vec<(&'static str, bool)>,
     versions: BTreeMap<(String, String), bool>,
     resources: BTreeMap<(String, String, String), bool>,
+    /// What is there, if the server behaves like an older version.
+    pub(super) emulated: Option<Emulated>,
 }
 
 impl Enablement {
@@ -78,7 +81,8 @@ impl Enablement {
 
     /// Whether a row is served.
     pub fn serves(&self, row: &Resource) -> bool {
-        self.allows(&row.group, &row.version, &row.plural)
+        let emulated = self.emulated.as_ref().and_then(|emulated| emulated.serves(row));
+        emulated.unwrap_or_else(|| self.allows(&row.group, &row.version, &row.plural))
     }
 
     /// Whether resources of a version are served only where they are asked for: alpha and beta ones.
@@ -86,17 +90,34 @@ impl Enablement {
         is_of(version, "alpha") || is_of(version, "beta")
     }
 
-    fn allows(&self, group: &str, version: &str, resource: &str) -> bool {
-        let (group, version) = (group.to_owned(), version.to_owned());
-        if let Some(on) = self.resources.get(&(group.clone(), version.clone(), resource.to_owned())) {
-            return *on;
-        }
-        if let Some(on) = self.versions.get(&(group, version.clone())) {
-            return *on;
-        }
-        let of_class = |(class, _): &&(&str, bool)| CLASSES.iter().any(|(name, is)| name == class && is(&version));
-        let of_class = self.classes.iter().rev().find(of_class);
-        of_class.map_or_else(|| !Self::is_off_by_default(&version), |(_, on)| *on)
+    /// Whether a resource is switched on.
+    pub(super) fn allows(&self, group: &str, version: &str, resource: &str) -> bool {
+        self.resource(group, version, resource).unwrap_or_else(|| self.allows_version(group, version))
+    }
+
+    /// Whether a version is switched on.
+    pub(super) fn allows_version(&self, group: &str, version: &str) -> bool {
+        self.version(group, version).unwrap_or_else(|| {
+            let of_class = |(class, _): &&(&str, bool)| CLASSES.iter().any(|(name, is)| name == class && is(version));
+            let of_class = self.classes.iter().rev().find(of_class);
+            of_class.map_or_else(|| !Self::is_off_by_default(version), |(_, on)| *on)
+        })
+    }
+
+    /// What is said of this resource by its name.
+    pub(super) fn resource(&self, group: &str, version: &str, resource: &str) -> Option<bool> {
+        self.resources.get(&(group.to_owned(), version.to_owned(), resource.to_owned())).copied()
+    }
+
+    /// What is said of this version by its name.
+    pub(super) fn version(&self, group: &str, version: &str) -> Option<bool> {
+        self.versions.get(&(group.to_owned(), version.to_owned())).copied()
+    }
+
+    /// The versions that are switched on by their names.
+    pub(super) fn named_versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        let on = self.versions.iter().filter(|(_, on)| **on);
+        on.map(|((group, version), _)| (group.as_str(), version.as_str()))
     }
 }
 

@@ -3,14 +3,18 @@
 
 mod columns;
 mod conversion;
+mod emulation;
 mod enablement;
 mod registered;
 mod row;
 mod strategy;
+mod version_name;
 
 pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
+pub use emulation::Emulation;
 pub use enablement::Enablement;
 pub use registered::REGISTERED;
 pub use row::{Availability, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{SecondLook, Strategy, WriteContext};
+pub use version_name::compare_versions;

@@ -1,5 +1,7 @@
 //! What one kind does with a write: small, pure, synchronous rules.
 
+use std::sync::Arc;
+
 use machinery::{
     Str, Value,
     meta::{field_error::FieldError, names},
@@ -51,6 +53,11 @@ pub enum SecondLook {
 /// Objects come and go in the row's storage version, defaulted. `prepare_*` may change the new object and nothing else;
 /// `validate*` change nothing.
 pub trait Strategy: Send + Sync {
+    /// The same rules in a server with these features, where the defaults differ.
+    fn with_features(&self, _features: &Features) -> Option<Arc<dyn Strategy>> {
+        None
+    }
+
     /// Defaults that depend on other fields; static ones are in the schema. Runs on every decoded object.
     fn default(&self, _object: &mut Value) {}
 

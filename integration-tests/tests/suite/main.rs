@@ -12,6 +12,7 @@ mod crds;
 mod credentials;
 mod disk;
 mod durability;
+mod emulation;
 mod encryption;
 mod etcd;
 mod every_kind;

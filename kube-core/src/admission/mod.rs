@@ -112,12 +112,14 @@ pub struct Surroundings<'a> {
 }
 
 /// Plugins that are about features, and the gates of those.
-const GATED: [(&str, &[&str]); 5] = [
+const GATED: [(&str, &[&str]); 7] = [
     ("ClusterTrustBundleAttest", &["ClusterTrustBundle"]),
     ("PodGroupProtection", &["GenericWorkload"]),
     ("PodGroupWorkloadExists", &["GenericWorkload"]),
     ("JobValidation", &["GenericWorkload", "WorkloadWithJob"]),
+    ("MutatingAdmissionPolicy", &["MutatingAdmissionPolicy"]),
     ("NodeDeclaredFeatureValidator", &["NodeDeclaredFeatures"]),
+    ("PodTopologyLabels", &["PodTopologyLabelsAdmission"]),
 ];
 
 /// Whether a plugin has nothing to do, as no feature that it is about is on.

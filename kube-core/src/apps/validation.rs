@@ -326,7 +326,7 @@ fn claiming_template(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Err
     if errors.len() > before
         && let Some(old) = old
     {
-        let mut old_errors = Errors::default();
+        let mut old_errors = errors.afresh();
         check(old, None, &mut old_errors);
         if old_errors.len() > 0 {
             errors.truncate(before);

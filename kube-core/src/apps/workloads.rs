@@ -3,10 +3,7 @@
 use std::num::IntErrorKind;
 
 use generic_server::resource::WriteContext;
-use machinery::{
-    Value,
-    meta::{go_text, names},
-};
+use machinery::{Value, meta::names};
 
 use super::validation;
 use crate::core::pods::template::warnings;
@@ -14,6 +11,7 @@ use crate::{
     core::{claims, pods},
     defaults::{each, is_empty, part, pointer, text, within},
     strategy::Rules,
+    validation::not_an_int64,
 };
 
 const WORKLOAD: Rules = Rules::WORKLOAD;
@@ -61,6 +59,14 @@ pub(super) const DAEMON_SETS: Rules = Rules { hidden_annotations: &[TEMPLATE_GEN
 pub(super) const STATEFUL_SETS: Rules = WORKLOAD
     .names(names::name_is_dns_label)
     .defaults(stateful_set)
+    .feature_defaults("MaxUnavailableStatefulSet", |set| {
+        within(set, "spec", |spec| {
+            let strategy = part(spec, "updateStrategy");
+            if strategy.str_at(&["type"]) == Some("RollingUpdate") {
+                within(strategy, "rollingUpdate", |rolling| pointer(rolling, "maxUnavailable", 1));
+            }
+        });
+    })
     .validate(validation::stateful_set)
     .validate_update(validation::stateful_set_update)
     .validate_status(validation::stateful_set_status)
@@ -82,16 +88,6 @@ fn stateful_set_warnings(set: &Value, old: Option<&Value>) -> Vec<String> {
 
 /// Stands for a field that only an older version has.
 const ROLLBACK_TO: [&str; 3] = ["metadata", "annotations", "deprecated.deployment.rollback.to"];
-
-/// Why a text is no number of 64 bits, in Go's words.
-fn not_an_int64(text: &str) -> Option<String> {
-    let error = text.parse::<i64>().err()?;
-    let why = match error.kind() {
-        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
-    };
-    Some(format!("strconv.ParseInt: parsing {}: {why}", go_text::quote(text)))
-}
 
 fn deployment(deployment: &mut Value) {
     match deployment.str_at(&ROLLBACK_TO).map(str::parse::<i64>) {

@@ -24,8 +24,9 @@ fn check(autoscaler: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Errors) {
     let spec = autoscaler.at("spec");
     let old_spec = old.map(|old| old.at("spec"));
     let (least, most) = (spec.at("minReplicas"), spec.at("maxReplicas"));
-    // Scaling to zero is behind a gate that is off; what scales to zero already may go on.
-    let bound = i64::from(old_spec.as_ref().is_none_or(|old| old.at("minReplicas").int() != Some(0)));
+    // What scales to zero already may go on without the feature.
+    let had_zero = old_spec.as_ref().is_some_and(|old| old.at("minReplicas").int() == Some(0));
+    let bound = i64::from(!had_zero && !errors.has("HPAScaleToZero"));
     if least.int().is_some_and(|n| n < bound) {
         least.invalid(format!("must be greater than or equal to {bound}"), errors);
     }

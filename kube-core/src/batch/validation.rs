@@ -304,18 +304,23 @@ fn template_change(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     let changed = |errors: &mut Errors| {
         pods.invalid_as(shown_template("PodSpec", pods.value()), "field is immutable", errors);
     };
-    if !may_be_rescheduled(old) {
-        if !pods.same(&old_pods) {
+    let idle = may_be_rescheduled(old);
+    let moves = if errors.has("MutableSchedulingDirectivesForSuspendedJobs") { idle } else { never_started(old) };
+    let mut template = old_pods.value().clone();
+    if moves {
+        let members = SCHEDULING.iter().map(|member| vec!["spec", member]);
+        let others =
+            [vec!["spec", "affinity", "nodeAffinity"], vec!["metadata", "labels"], vec!["metadata", "annotations"]];
+        members.chain(others).for_each(|path| crate::strategy::restore(&mut template, pods.value(), &path));
+    }
+    if !(idle && errors.has("MutablePodResourcesForSuspendedJobs")) {
+        if !pods.same(&pods.with(&template)) {
             changed(errors);
         }
         return;
     }
     let pod = pods.at("spec");
-    let mut before = old_pods.at("spec").value().clone();
-    for member in SCHEDULING {
-        crate::strategy::restore(&mut before, pod.value(), &[member]);
-    }
-    crate::strategy::restore(&mut before, pod.value(), &["affinity", "nodeAffinity"]);
+    let mut before = template.get("spec").cloned().unwrap_or_default();
     for list in ["containers", "initContainers"] {
         let asks = pod.at(list).items().iter().map(|container| container.get("resources").cloned());
         let containers = before.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
@@ -331,6 +336,12 @@ fn template_change(new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     }
 }
 
+/// Whether a job waits that never had a pod.
+fn never_started(old: &Field<'_>) -> bool {
+    old.at("spec").at("suspend").is_true() && !old.at("status").at("startTime").is_set()
+}
+
+/// Whether a job waits that has no pods.
 fn may_be_rescheduled(old: &Field<'_>) -> bool {
     let (spec, status) = (old.at("spec"), old.at("status"));
     let suspended = super::status::is_true(&status, "Suspended");

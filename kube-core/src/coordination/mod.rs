@@ -1,7 +1,10 @@
 //! The group coordination.k8s.io: leases, which leaders and nodes renew, and candidates for them.
 
 mod candidates;
+mod election;
+mod elections;
 mod identity;
+mod leadership;
 
 use generic_server::resource::Resource;
 
@@ -15,8 +18,10 @@ const V1: GroupVersion = GroupVersion("coordination.k8s.io", "v1");
 const V1BETA1: GroupVersion = GroupVersion("coordination.k8s.io", "v1beta1");
 const V1ALPHA2: GroupVersion = GroupVersion("coordination.k8s.io", "v1alpha2");
 
+pub(crate) use elections::task as elections;
 pub use identity::server_name;
 pub(crate) use identity::tasks as identity_tasks;
+pub use leadership::Timers as LeadershipTimers;
 
 const RULES: Rules = Rules::PLAIN.create_on_update().conditional().any_finalizers().validate(|_, lease, errors| {
     let spec = lease.at("spec");
@@ -25,6 +30,14 @@ const RULES: Rules = Rules::PLAIN.create_on_update().conditional().any_finalizer
         duration.invalid("must be greater than 0", errors);
     }
     spec.at("leaseTransitions").non_negative(errors);
+    let strategy = spec.at("strategy");
+    if strategy.is_set() {
+        candidates::lease_strategy(&strategy, errors);
+    }
+    let preferred = spec.at("preferredHolder");
+    if !preferred.is_empty() && strategy.is_empty() {
+        preferred.forbidden("may only be specified if `strategy` is defined", errors);
+    }
 });
 
 /// The group's rows.

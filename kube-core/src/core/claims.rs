@@ -64,8 +64,9 @@ fn volume(volume: &mut Value) {
     volumes::source(spec);
 }
 
-fn create_claim(_cx: &WriteContext<'_>, claim: &mut Value) {
+fn create_claim(cx: &WriteContext<'_>, claim: &mut Value) {
     claim.set(&["status"], object! { "phase" => "Pending" });
+    drop_foreign_source(cx, claim, None);
     within(claim, "spec", |spec| {
         let is_alone = spec.get("dataSourceRef").is_none_or(Value::is_null);
         if is_alone && spec.get("dataSource").is_some_and(|source| !is_old_source(source)) {
@@ -75,8 +76,20 @@ fn create_claim(_cx: &WriteContext<'_>, claim: &mut Value) {
     });
 }
 
-fn update_claim(_cx: &WriteContext<'_>, claim: &mut Value, _old: &Value) {
+fn update_claim(cx: &WriteContext<'_>, claim: &mut Value, old: &Value) {
+    drop_foreign_source(cx, claim, Some(old));
     within(claim, "spec", join_sources);
+}
+
+/// A source in another namespace needs a feature, unless the claim has a source already.
+fn drop_foreign_source(cx: &WriteContext<'_>, claim: &mut Value, old: Option<&Value>) {
+    const SOURCE: [&str; 2] = ["spec", "dataSourceRef"];
+    let is_foreign =
+        claim.str_at(&["spec", "dataSourceRef", "namespace"]).is_some_and(|namespace| !namespace.is_empty());
+    let has_source = old.and_then(|old| old.at(&SOURCE)).is_some_and(|source| !source.is_null());
+    if is_foreign && !has_source && !cx.features.is_on("CrossNamespaceVolumeDataSource") {
+        claim.remove_at(&SOURCE);
+    }
 }
 
 /// `dataSource` only ever knew claims and snapshots; anything else belongs into `dataSourceRef`.

@@ -273,7 +273,8 @@ pub(super) fn update(cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, er
         errors.push(FieldError::invalid("volumeMode", mode.value(), "field is immutable"));
     }
     let affinity = spec.at("nodeAffinity");
-    if old_spec.at("nodeAffinity").is_set() && !affinity.same(&old_spec.at("nodeAffinity")) {
+    let may_move = errors.has("MutablePVNodeAffinity");
+    if !may_move && old_spec.at("nodeAffinity").is_set() && !affinity.same(&old_spec.at("nodeAffinity")) {
         let shown = internal::shown("*VolumeNodeAffinity", affinity.value());
         let why = "field is immutable, except for updating from beta label to GA";
         errors.push(FieldError::invalid("nodeAffinity", shown, why));

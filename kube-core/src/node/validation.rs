@@ -23,7 +23,7 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     let scheduling = class.at("scheduling");
     scheduling.at("nodeSelector").labels(errors);
     let tolerations = scheduling.at("tolerations");
-    check_tolerations(&tolerations, errors);
+    check_tolerations(&tolerations, false, errors);
     for i in repeated(tolerations.items()) {
         errors.push(FieldError::duplicate(tolerations.index(i), shown(&tolerations.items()[i], TOLERATION)));
     }

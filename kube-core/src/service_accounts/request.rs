@@ -33,6 +33,8 @@ pub(crate) struct TokenRequests {
 
 /// What the audit log shows of a token that is issued.
 const ISSUED: &str = "authentication.kubernetes.io/issued-credential-id";
+/// The annotation of a token that was asked for under another identity than the account has.
+const UID_MISMATCH: &str = "authentication.k8s.io/token-request-uid-mismatch";
 
 /// What a token is bound to, besides its account.
 #[derive(Default)]
@@ -63,7 +65,12 @@ impl TokenRequests {
         posted.mutate(accounts, &accounts.row, &name).await?;
         check_place(&posted.document, &namespace, &name)?;
         let account = accounts.get_value(&namespace, &name).await?;
-        check_uid(&posted.document, &account)?;
+        if let Err(why) = check_uid(&posted.document, &account) {
+            if accounts.settings().features.is_on("TokenRequestServiceAccountUIDValidation") {
+                return Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), &name, &why));
+            }
+            posted.request.audit.annotate(UID_MISMATCH, why);
+        }
         let now = Timestamp::now();
         self.complete(&mut posted.document, &account, now);
         validate(&posted.document)?;
@@ -208,16 +215,15 @@ fn check_place(request: &Value, namespace: &str, name: &str) -> Result<(), Statu
 }
 
 /// The document may name the account's UID, and no other: of an account that was deleted and made anew.
-fn check_uid(request: &Value, account: &Value) -> Result<(), Status> {
+fn check_uid(request: &Value, account: &Value) -> Result<(), String> {
     let (found, account) = (Meta::of(request).uid(), Meta::of(account));
     if found.is_empty() || found == account.uid() {
         return Ok(());
     }
-    let why = format!(
+    Err(format!(
         "the UID in the token request ({found}) does not match the UID of the service account ({})",
         account.uid()
-    );
-    Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), account.name(), why))
+    ))
 }
 
 fn validate(request: &Value) -> Result<(), Status> {

@@ -41,6 +41,9 @@ pub(super) const CSI_DRIVERS: Rules = Rules::PLAIN
     .conditional()
     .returns_deleted()
     .defaults(driver)
+    .feature_defaults("VolumeLimitScaling", |driver| {
+        within(driver, "spec", |spec| pointer(spec, "preventPodSchedulingIfMissing", false));
+    })
     .update(update_driver)
     .warn(driver_warnings)
     .validate(validation::driver)

@@ -130,6 +130,9 @@ pub(super) fn driver(_cx: &WriteContext<'_>, driver: &Field<'_>, errors: &mut Er
     let modes = spec.at("volumeLifecycleModes");
     modes.each(|mode| modes.with(mode.value()).one_of(&["Persistent", "Ephemeral"], errors));
     needed("seLinuxMount", "seLinuxMount", errors);
+    if errors.has("VolumeLimitScaling") {
+        needed("preventPodSchedulingIfMissing", "preventPodSchedulingIfMissing", errors);
+    }
     let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
     if period.int().is_some_and(|seconds| seconds < 10) {
         period.invalid("must be greater than or equal to 10 seconds", errors);

@@ -1,6 +1,8 @@
 //! How upstream shows the structs that have no names in JSON: by the names that Go has for their members, all of them, in
 //! Go's order. Clients see it in what is wrong with a part as a whole.
 
+use std::num::IntErrorKind;
+
 use machinery::{
     Value,
     meta::{field_error::BadValue, go_text},
@@ -152,6 +154,16 @@ fn write_selector(selector: &Value, out: &mut String) {
         out.push_str(&machinery::json::encode_text(selector.get(part).unwrap_or(&Value::Null)));
     }
     out.push('}');
+}
+
+/// Why a text is no number of 64 bits, in Go's words.
+pub(crate) fn not_an_int64(text: &str) -> Option<String> {
+    let error = text.parse::<i64>().err()?;
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", go_text::quote(text)))
 }
 
 #[cfg(test)]

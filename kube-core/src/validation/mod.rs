@@ -23,6 +23,6 @@ pub(crate) use amounts::{
 };
 pub(crate) use errors::Errors;
 pub(crate) use field::Field;
-pub(crate) use go::{Go, Member, shown, shown_of, shown_selector};
+pub(crate) use go::{Go, Member, not_an_int64, shown, shown_of, shown_selector};
 pub(crate) use metadata::second_look;
 pub(crate) use selector::{MISMATCH, selects};

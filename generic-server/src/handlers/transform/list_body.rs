@@ -158,6 +158,9 @@ impl View {
         if let Some(remaining) = meta.remaining {
             object.insert("remainingItemCount", remaining as i64);
         }
+        if let Some(shard) = &meta.shard {
+            object.insert("shardInfo", object! { "selector" => shard.as_str() });
+        }
         value
     }
 }

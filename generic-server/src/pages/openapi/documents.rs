@@ -23,6 +23,7 @@ use crate::openapi::{
 };
 use crate::{
     body::Piece,
+    features::Minor,
     table::{Entry, ResourceTable},
 };
 
@@ -59,18 +60,25 @@ struct BuiltIn {
 }
 
 /// Built-in definitions for documents of custom resources: those of kinds with the same subresources refer to the same.
-#[derive(Default)]
-pub(super) struct Shared(Mutex<HashMap<SharedKey, Vec<Arc<Piece>>>>);
+pub(super) struct Shared {
+    version: Minor,
+    kept: Mutex<HashMap<SharedKey, Vec<Arc<Piece>>>>,
+}
 
 type SharedKey = (Flavor, Encoding, Vec<TypeId>);
 
 impl Documents {
     /// The documents of these tables. What has the same rows as before stays as it is; only groups whose rows have changed
     /// are looked at.
-    pub(super) fn after(before: Option<&Documents>, tables: Vec<Arc<ResourceTable>>, published: &Published) -> Self {
+    pub(super) fn after(
+        before: Option<&Documents>,
+        tables: Vec<Arc<ResourceTable>>,
+        published: &Published,
+        version: Minor,
+    ) -> Self {
         let (mut by_name, changed) = match before {
             Some(before) => (before.by_name.clone(), changed_groups(&before.tables, &tables)),
-            None => (pages(published), tables.iter().flat_map(|t| t.group_names().cloned()).collect()),
+            None => (pages(published, version), tables.iter().flat_map(|t| t.group_names().cloned()).collect()),
         };
         for group in &changed {
             let old = before.map(|before| named_sources(&before.tables, group)).unwrap_or_default();
@@ -78,7 +86,7 @@ impl Documents {
             let kept: BTreeSet<Str> = new.iter().map(|(name, _)| name.clone()).collect();
             for (name, source) in new {
                 if !by_name.get(&name).is_some_and(|known| known.source.is(&source)) {
-                    let document = Arc::new(Document::new(&name, source, published));
+                    let document = Arc::new(Document::new(&name, source, published, version));
                     by_name.insert(name, document);
                 }
             }
@@ -135,9 +143,10 @@ impl Documents {
     }
 
     /// The hash of the document of v2, in every encoding.
-    pub(super) fn v2_hash(&self, published: &Published) -> &str {
+    pub(super) fn v2_hash(&self, published: &Published, version: Minor) -> &str {
         self.v2_hash.get_or_init(|| {
             hash_with(|context| {
+                context.update(&version.0.to_be_bytes());
                 for entry in self.built_in.entries.iter().chain(self.customs()) {
                     context.update(entry.openapi.hash(&entry.row, published).as_ref());
                 }
@@ -161,7 +170,7 @@ impl Documents {
         if !missing.is_empty() {
             parts.definitions.extend(shared.following(Flavor::V2, encoding, missing));
         }
-        Frame::Swagger.around(parts, encoding)
+        Frame::Swagger(shared.version).around(parts, encoding)
     }
 }
 
@@ -180,10 +189,10 @@ fn changed_groups(before: &[Arc<ResourceTable>], after: &[Arc<ResourceTable>]) -
     before.iter().zip(after).flat_map(|(before, after)| after.changed_groups(before)).collect()
 }
 
-fn pages(published: &Published) -> OrdMap<Str, Arc<Document>> {
+fn pages(published: &Published, version: Minor) -> OrdMap<Str, Arc<Document>> {
     let page = |page: &'static v3::Page| {
         let name = Str::new_static(page.name);
-        let document = Document::new(&name, Source::Page(page), published);
+        let document = Document::new(&name, Source::Page(page), published, version);
         (name, Arc::new(document))
     };
     v3::PAGES.iter().map(page).collect()
@@ -231,8 +240,9 @@ impl Source {
 }
 
 impl Document {
-    fn new(name: &Str, source: Source, published: &Published) -> Self {
+    fn new(name: &Str, source: Source, published: &Published, version: Minor) -> Self {
         let hash = hash_with(|context| {
+            context.update(&version.0.to_be_bytes());
             context.update(name.as_bytes());
             if let Source::Rows(rows) = &source {
                 for entry in rows {
@@ -263,7 +273,7 @@ impl Document {
             members.put_all(&paths);
             let definitions = definitions(Flavor::V3, encoding, &schemas);
             let parts = Parts { paths: members.finish(), definitions, ..Parts::default() };
-            Frame::BuiltIn.around(parts, encoding)
+            Frame::BuiltIn(shared.version).around(parts, encoding)
         };
         self.pieces[usize::from(encoding == Encoding::Protobuf)].get_or_init(make).clone()
     }
@@ -318,9 +328,14 @@ impl BuiltIn {
 }
 
 impl Shared {
+    /// Nothing yet. `version` is what documents of built-in groups say that they describe.
+    pub(super) fn new(version: Minor) -> Self {
+        Shared { version, kept: Mutex::default() }
+    }
+
     /// These definitions, before all others.
     fn first(&self, flavor: Flavor, encoding: Encoding, ids: BTreeSet<TypeId>) -> Vec<Arc<Piece>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (flavor, encoding, ids.into_iter().collect::<Vec<_>>());
         if let Some(pieces) = kept.get(&key) {
             return pieces.clone();

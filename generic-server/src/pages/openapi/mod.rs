@@ -17,6 +17,7 @@ use crate::openapi::{members::Encoding, row::Published};
 use crate::{
     body::{Body, Piece},
     endpoint::Endpoint,
+    features::Minor,
     request::Request,
     response::Response,
     table::{Entry, ResourceTable},
@@ -26,14 +27,16 @@ use crate::{
 pub struct OpenApi {
     tables: Vec<Arc<ArcSwap<ResourceTable>>>,
     published: Published,
+    version: Minor,
     made: ArcSwapOption<Documents>,
     shared: Shared,
 }
 
 impl OpenApi {
-    /// Of these servers' tables. `published` knows the schemas of custom resources.
-    pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, published: Published) -> Arc<Self> {
-        Arc::new(OpenApi { tables, published, made: ArcSwapOption::empty(), shared: Shared::default() })
+    /// Of these servers' tables. `published` knows the schemas of custom resources; `version` is what the built-in ones are of.
+    pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, published: Published, version: Minor) -> Arc<Self> {
+        let (made, shared) = (ArcSwapOption::empty(), Shared::new(version));
+        Arc::new(OpenApi { tables, published, version, made, shared })
     }
 
     /// The documents for the rows as they are now. Those whose rows are the same stay as they are.
@@ -45,7 +48,7 @@ impl OpenApi {
         {
             return made.clone();
         }
-        let made = Arc::new(Documents::after(before.as_deref(), tables, &self.published));
+        let made = Arc::new(Documents::after(before.as_deref(), tables, &self.published, self.version));
         self.made.store(Some(made.clone()));
         made
     }
@@ -184,7 +187,7 @@ impl OpenApi {
         let Some((encoding, media)) = negotiate(&request.headers, &V2) else {
             return empty(StatusCode::NOT_ACCEPTABLE);
         };
-        let hash = made.v2_hash(&self.published);
+        let hash = made.v2_hash(&self.published, self.version);
         if has(request, hash) {
             return hashed(empty(StatusCode::NOT_MODIFIED), hash, false);
         }

@@ -16,6 +16,7 @@ use machinery::{
 };
 
 use super::{OpenApi, V2, negotiate};
+use crate::features::{BINARY, Minor};
 use crate::openapi::{members::Encoding, paths::group_id};
 use crate::{
     endpoint::Endpoint as _,
@@ -97,8 +98,11 @@ impl Server {
         let table = Arc::new(ArcSwap::from_pointee(ResourceTable::new(rows.into_iter().map(entry))));
         let schema = Arc::new(ArcSwap::from_pointee(schema));
         let published = schema.clone();
-        let openapi =
-            OpenApi::new(vec![table.clone()], Arc::new(move |_| Some(Bytes::from(json::encode(&published.load())))));
+        let openapi = OpenApi::new(
+            vec![table.clone()],
+            Arc::new(move |_| Some(Bytes::from(json::encode(&published.load())))),
+            Minor(BINARY),
+        );
         Server { table, schema, openapi }
     }
 

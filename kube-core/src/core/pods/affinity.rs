@@ -1,5 +1,6 @@
 //! `matchLabelKeys` and `mismatchLabelKeys`: the pod's own labels, written into the selectors that they narrow.
 
+use generic_server::features::Features;
 use machinery::{Map, Str, Value, array, object};
 
 use crate::defaults::{each, within};
@@ -8,7 +9,9 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Writes the keys of affinity terms and of spread constraints out as expressions.
-pub(super) fn merge_label_keys(pod: &mut Value) {
+pub(super) fn merge_label_keys(features: &Features, pod: &mut Value) {
+    let spreads = ["MatchLabelKeysInPodTopologySpread", "MatchLabelKeysInPodTopologySpreadSelectorMerge"];
+    let spreads = spreads.iter().all(|gate| features.is_on(gate));
     let Some(labels) = pod.at(&["metadata", "labels"]).and_then(Value::as_object).cloned() else { return };
     within(pod, "spec", |spec| {
         within(spec, "affinity", |affinity| {
@@ -19,7 +22,9 @@ pub(super) fn merge_label_keys(pod: &mut Value) {
                 });
             }
         });
-        each(spec, "topologySpreadConstraints", |constraint| merge(constraint, &labels));
+        if spreads {
+            each(spec, "topologySpreadConstraints", |constraint| merge(constraint, &labels));
+        }
     });
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use generic_server::{
     endpoint::Endpoint,
+    features::Features,
     registry::{Preconditions, Registry},
     request::Request,
     resource::Resource,
@@ -59,7 +60,8 @@ impl Binding {
         let binding = Meta::of(&posted.document);
         let wanted = Preconditions { uid: binding.uid().into(), resource_version: binding.resource_version().into() };
         let place = (posted.request.info.namespace.as_str(), name.as_str());
-        let change = |pod: &mut Value| assign(pod, &posted.document).map_err(|why| conflict(&name, &why));
+        let features = &self.pods.settings().features;
+        let change = |pod: &mut Value| assign(pod, &posted.document, features).map_err(|why| conflict(&name, &why));
         self.pods.rewrite(place, &wanted, posted.options.dry_run, change).await.map(|_| ())
     }
 }
@@ -81,7 +83,7 @@ fn validate(binding: &Value) -> Vec<FieldError> {
 }
 
 /// Puts a pod on the binding's node, with the labels and annotations that come with it. Answers why it may not be there.
-fn assign(pod: &mut Value, binding: &Value) -> Result<(), String> {
+fn assign(pod: &mut Value, binding: &Value, features: &Features) -> Result<(), String> {
     let name = Meta::of(pod).name();
     if Meta::of(pod).is_terminating() {
         return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
@@ -93,7 +95,12 @@ fn assign(pod: &mut Value, binding: &Value) -> Result<(), String> {
         return Err(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     pod.set(&["spec", "nodeName"], binding.str_at(&["target", "name"]).unwrap_or_default());
-    for member in ["annotations", "labels"] {
+    if features.is_on("ClearingNominatedNodeNameAfterBinding") {
+        pod.remove_at(&["status", "nominatedNodeName"]);
+    }
+    let copied =
+        if features.is_on("PodTopologyLabelsAdmission") { &["annotations", "labels"][..] } else { &["annotations"] };
+    for member in copied {
         for (key, value) in binding.at(&["metadata", member]).and_then(Value::as_object).into_iter().flatten() {
             pod.set(&["metadata", member, key], value.clone());
         }
@@ -124,12 +131,17 @@ mod tests {
         let mut pod = object! {
             "metadata" => object! { "name" => "p", "labels" => object! { "app" => "a" } }, "spec" => object! {},
         };
-        assign(&mut pod, &binding()).expect("free");
+        pod.set(&["status", "nominatedNodeName"], "m");
+        assign(&mut pod, &binding(), &Features::default()).expect("free");
+        assert_eq!(pod.at(&["status", "nominatedNodeName"]), None);
         assert_eq!(pod.str_at(&["spec", "nodeName"]), Some("n"));
         assert_eq!(pod.at(&["metadata", "labels"]), Some(&object! { "app" => "a", "zone" => "z" }));
+        let (mut alone, none) = (object! { "metadata" => object! { "name" => "p" } }, [].into_iter().collect());
+        assign(&mut alone, &binding(), &none).expect("free");
+        assert_eq!(alone.at(&["metadata", "labels"]), None, "labels come with a feature");
         let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array).expect("conditions");
         assert_eq!(conditions[0].str_at(&["status"]), Some("True"));
-        let again = assign(&mut pod, &binding());
+        let again = assign(&mut pod, &binding(), &Features::default());
         assert_eq!(again, Err("pod p is already assigned to node \"n\"".to_owned()));
     }
 
@@ -139,11 +151,11 @@ mod tests {
         let mut gated = object! {
             "metadata" => object! { "name" => "p" }, "spec" => object! { "schedulingGates" => gates },
         };
-        assert!(assign(&mut gated, &binding()).is_err());
+        assert!(assign(&mut gated, &binding(), &Features::default()).is_err());
         let mut dying = object! {
             "metadata" => object! { "name" => "p", "deletionTimestamp" => "2026-01-01T00:00:00Z" },
         };
-        assert!(assign(&mut dying, &binding()).is_err());
+        assert!(assign(&mut dying, &binding(), &Features::default()).is_err());
     }
 
     #[test]

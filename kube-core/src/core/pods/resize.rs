@@ -8,6 +8,7 @@ use super::{
     validation,
 };
 use crate::{
+    defaults::is_empty,
     strategy::{SubresourceRules, restore, restore_metadata},
     validation::{Errors, Field},
 };
@@ -21,9 +22,16 @@ const POD_LEVEL: [&str; 2] = ["spec", "resources"];
 /// The members of a container that a resize may change.
 const RESIZED: [&str; 2] = ["resources", "resizePolicy"];
 
+/// The feature by which containers that go first are resized too, though they are no sidecars.
+const INIT_CONTAINERS: &str = "InPlacePodVerticalScalingInitContainers";
+
+const NO_POD_LEVEL: &str = "resize of pods with pod-level resources is forbidden when \
+                            InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
+const RESTARTING_INIT: &str = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+
 /// Only the resources of the containers and of the whole pod may change. Where the containers are others, everything is left as it came, for the
 /// validation to refuse.
-fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+fn update(cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"].map(|list| (list, ["spec", list]));
     if lists.iter().any(|(_, path)| items(new, path).len() != items(old, path).len()) {
         return;
@@ -37,6 +45,9 @@ fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
         if !containers.is_empty() {
             new.set(&["spec", list], containers);
         }
+    }
+    if !cx.features.is_on("InPlacePodLevelResourcesVerticalScaling") {
+        return;
     }
     match of_pod {
         Some(resources) => new.set(&POD_LEVEL, resources),
@@ -86,14 +97,20 @@ fn validate(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &m
         spec.forbidden("Pod running on node without support for resize", errors);
     }
     let old_spec = old.at("spec");
+    let asks = |spec: &Value| ["requests", "limits"].iter().any(|list| !is_empty(spec.at(&["resources", list])));
+    if !errors.has("InPlacePodLevelResourcesVerticalScaling") && (asks(spec.value()) || asks(old_spec.value())) {
+        errors.push(FieldError::forbidden("[]", NO_POD_LEVEL));
+        return;
+    }
     pod_level(&spec, &old_spec, errors);
     let found = errors.len();
     same_containers(&spec, &old_spec, errors);
     if errors.len() > found {
         return;
     }
+    let sidecars_only = !errors.has(INIT_CONTAINERS);
     for list in ["initContainers", "containers"] {
-        nothing_removed(&spec.at(list), &old_spec.at(list), list == "initContainers", errors);
+        nothing_removed(&spec.at(list), &old_spec.at(list), sidecars_only && list == "initContainers", errors);
     }
     only_cpu_and_memory(&spec, &old_spec, errors);
 }
@@ -173,13 +190,24 @@ fn only_cpu_and_memory(spec: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
             spec.forbidden("only cpu and memory resources are mutable", errors);
         }
     }
-    for (new, old) in pairs("initContainers") {
-        if is_sidecar(new) {
-            if !without_resize(new, old).semantic_eq(old) {
-                spec.forbidden("only cpu and memory resources for sidecar containers are mutable", errors);
+    let resizable = errors.has(INIT_CONTAINERS);
+    let containers = spec.at("initContainers");
+    for (i, (new, old)) in pairs("initContainers").enumerate() {
+        let place = containers.index(i);
+        let is_changed = !new.semantic_eq(old);
+        if !is_sidecar(new) && !resizable {
+            if is_changed {
+                spec.forbidden("resources for non-sidecar init containers are immutable", errors);
             }
-        } else if !new.semantic_eq(old) {
-            spec.forbidden("resources for non-sidecar init containers are immutable", errors);
+            continue;
+        }
+        if !without_resize(new, old).semantic_eq(old) {
+            place.forbidden("only cpu and memory resources for init or sidecar containers are mutable", errors);
+        }
+        if is_changed && !is_sidecar(new) {
+            let restarts = |policy: &&Value| policy.str_at(&["restartPolicy"]) == Some("RestartContainer");
+            let policies = new.get("resizePolicy").and_then(Value::as_array).unwrap_or_default();
+            policies.iter().filter(restarts).for_each(|_| place.forbidden(RESTARTING_INIT, errors));
         }
     }
 }

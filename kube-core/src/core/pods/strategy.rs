@@ -29,7 +29,7 @@ pub(crate) const RULES: Rules = Rules {
     ..Rules::WORKLOAD.returns_deleted()
 };
 
-fn create(_cx: &WriteContext<'_>, pod: &mut Value) {
+fn create(cx: &WriteContext<'_>, pod: &mut Value) {
     let given = pod.str_at(&["status", "qosClass"]).filter(|class| !class.is_empty()).map(Str::from);
     let class = given.unwrap_or_else(|| resources::qos_class(pod.get("spec").unwrap_or(&Value::Null)).into());
     let mut status = object! { "phase" => "Pending", "qosClass" => class };
@@ -37,7 +37,7 @@ fn create(_cx: &WriteContext<'_>, pod: &mut Value) {
         status.set(&["conditions"], array![condition]);
     }
     pod.set(&["status"], status);
-    affinity::merge_label_keys(pod);
+    affinity::merge_label_keys(cx.features, pod);
     apparmor::sync(pod);
     if let Some(spec) = pod.get_mut("spec") {
         defaults::service_account(spec);
@@ -60,13 +60,13 @@ fn gated(pod: &Value) -> Option<Value> {
     })
 }
 
-fn update(_cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
+fn update(cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
     if let Some(spec) = new.get_mut("spec") {
         defaults::service_account(spec);
     }
     // Gates may go, and what they let the client narrow follows the labels anew.
     if !is_empty(old.at(&["spec", "schedulingGates"])) && new.get("spec") != old.get("spec") {
-        affinity::merge_label_keys(new);
+        affinity::merge_label_keys(cx.features, new);
     }
 }
 

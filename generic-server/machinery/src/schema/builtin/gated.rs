@@ -23,6 +23,8 @@ struct Place {
     member: &'static str,
     /// Whether its holder goes along when nothing else is in it.
     with_holder: bool,
+    /// With this value the member is none of the gate's.
+    except: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +54,13 @@ impl Gated {
 
     /// Whether an object has any of the members.
     pub fn is_in(&self, object: &Value) -> bool {
-        self.places.iter().any(|place| has(object, &place.above, place.member))
+        self.places.iter().any(|place| has(object, &place.above, place))
     }
 
     /// Takes the members from an object.
     pub fn drop_from(&self, object: &mut Value) {
         for place in &self.places {
-            if has(object, &place.above, place.member) {
+            if has(object, &place.above, place) {
                 remove(object, &place.above, place);
             }
         }
@@ -68,13 +70,22 @@ impl Gated {
 impl Place {
     fn read(path: &'static str) -> Self {
         let (path, with_holder) = path.strip_suffix('-').map_or((path, false), |path| (path, true));
+        let (path, except) = path.split_once('!').map_or((path, None), |(path, except)| (path, Some(except)));
         let (above, member) = path.rsplit_once('.').unwrap_or(("", path));
         let step = |part: &'static str| match (part.strip_suffix("[]"), part.strip_suffix("{}")) {
             (Some(list), _) => Step::Items(list),
             (_, Some(map)) => Step::Values(map),
             _ => Step::Member(part),
         };
-        Place { above: above.split('.').filter(|part| !part.is_empty()).map(step).collect(), member, with_holder }
+        let above = above.split('.').filter(|part| !part.is_empty()).map(step).collect();
+        Place { above, member, with_holder, except }
+    }
+
+    /// Whether the member is there, in its holder, and the gate's.
+    fn is_in(&self, holder: &Value) -> bool {
+        holder
+            .get(self.member)
+            .is_some_and(|value| is_something(value) && (self.except.is_none() || value.as_str() != self.except))
     }
 }
 
@@ -88,17 +99,17 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-fn has(value: &Value, above: &[Step], member: &str) -> bool {
-    let Some((step, rest)) = above.split_first() else { return value.get(member).is_some_and(is_something) };
+fn has(value: &Value, above: &[Step], place: &Place) -> bool {
+    let Some((step, rest)) = above.split_first() else { return place.is_in(value) };
     match step {
-        Step::Member(name) => value.get(name).is_some_and(|inner| has(inner, rest, member)),
+        Step::Member(name) => value.get(name).is_some_and(|inner| has(inner, rest, place)),
         Step::Items(name) => {
             let items = value.get(name).and_then(Value::as_array).unwrap_or_default();
-            items.iter().any(|inner| has(inner, rest, member))
+            items.iter().any(|inner| has(inner, rest, place))
         }
         Step::Values(name) => {
             let map = value.get(name).and_then(Value::as_object);
-            map.is_some_and(|map| map.values().any(|inner| has(inner, rest, member)))
+            map.is_some_and(|map| map.values().any(|inner| has(inner, rest, place)))
         }
     }
 }
@@ -106,14 +117,14 @@ fn has(value: &Value, above: &[Step], member: &str) -> bool {
 /// Only called where there is something: what is shared with other objects is copied for it.
 fn remove(value: &mut Value, above: &[Step], place: &Place) {
     let Some((step, rest)) = above.split_first() else {
-        if let Some(holder) = value.as_object_mut() {
+        if let Some(holder) = Some(value).filter(|holder| place.is_in(holder)).and_then(Value::as_object_mut) {
             holder.remove(place.member);
         }
         return;
     };
     match step {
         Step::Member(name) => {
-            if let Some(inner) = value.get_mut(name).filter(|inner| has(inner, rest, place.member)) {
+            if let Some(inner) = value.get_mut(name).filter(|inner| has(inner, rest, place)) {
                 remove(inner, rest, place);
                 let is_empty = inner.as_object().is_some_and(crate::Map::is_empty);
                 if rest.is_empty() && place.with_holder && is_empty {
@@ -163,6 +174,12 @@ mod tests {
     #[test]
     fn members_are_taken_from_lists_maps_and_holders() {
         let pod = ("", "v1", "Pod");
+        check(
+            "ContainerRestartRules",
+            pod,
+            r#"{"spec":{"initContainers":[{"name":"a","restartPolicy":"Always"},{"name":"b","restartPolicy":"Never"}],"containers":[{"name":"c","restartPolicy":"Always","restartPolicyRules":[{}]}]}}"#,
+            r#"{"spec":{"initContainers":[{"name":"a","restartPolicy":"Always"},{"name":"b"}],"containers":[{"name":"c"}]}}"#,
+        );
         check(
             "ContainerStopSignals",
             pod,

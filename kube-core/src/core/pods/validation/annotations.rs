@@ -25,9 +25,9 @@ pub(super) fn known(annotations: &Field<'_>, old: Option<&Value>, scope: &Scope<
     if mirror.is_set() && text(scope.spec, "nodeName").is_empty() {
         mirror.invalid("must set spec.nodeName if mirror pod annotation is set", errors);
     }
-    tolerations(annotations, errors);
+    tolerations(annotations, scope, errors);
     let cost = annotations.key(DELETION_COST);
-    if cost.is_set() && !is_cost(cost.text()) {
+    if errors.has("PodDeletionCost") && cost.is_set() && !is_cost(cost.text()) {
         let before = old.and_then(|old| old.get(DELETION_COST)).and_then(Value::as_str);
         if before.is_none_or(is_cost) {
             cost.invalid("must be a 32bit integer", errors);
@@ -43,13 +43,16 @@ fn is_cost(text: &str) -> bool {
         && text.parse::<i32>().is_ok()
 }
 
-fn tolerations(annotations: &Field<'_>, errors: &mut Errors) {
+fn tolerations(annotations: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
     let given = annotations.key(TOLERATIONS);
     if given.text().is_empty() {
         return;
     }
     match machinery::codec::json::decode(given.text().as_bytes()) {
-        Ok(value) => scheduling::tolerations(&annotations.at(TOLERATIONS).with(&value), errors),
+        Ok(value) => {
+            let compares = scheduling::may_compare(scope, errors);
+            scheduling::tolerations(&annotations.at(TOLERATIONS).with(&value), compares, errors);
+        }
         Err(error) => annotations.invalid_as(TOLERATIONS, error.to_string(), errors),
     }
 }

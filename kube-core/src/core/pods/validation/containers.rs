@@ -199,7 +199,19 @@ fn resize_policy(policies: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
 fn init_restart_policy(container: &Field<'_>, errors: &mut Errors) {
     let policy = container.at("restartPolicy");
     if policy.is_set() {
-        restart_policy(container, errors);
+        let is_sidecar = policy.text() == "Always";
+        match (errors.has("ContainerRestartRules"), is_sidecar) {
+            (true, true) if !errors.has("RestartAllContainersOnContainerExits") => {
+                let rules = container.at("restartPolicyRules");
+                if !rules.is_empty() {
+                    let detail = "restartPolicyRules are not allowed for init containers with restart policy Always";
+                    rules.forbidden(detail, errors);
+                }
+            }
+            (true, _) => restart_rules(container, errors),
+            (false, true) => {}
+            (false, false) => policy.not_supported(&["Always"], errors),
+        }
     } else if !container.at("restartPolicyRules").is_empty() {
         policy.required(RULES_NEED_POLICY, errors);
     }
@@ -212,7 +224,16 @@ const MAX_RULES: usize = 20;
 /// How many exit codes a rule may name.
 const MAX_CODES: usize = 255;
 
+/// When a container that stays restarts.
 fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
+    if errors.has("ContainerRestartRules") {
+        restart_rules(container, errors);
+    } else {
+        container.at("restartPolicy").forbid("may not be set for non-init containers", errors);
+    }
+}
+
+fn restart_rules(container: &Field<'_>, errors: &mut Errors) {
     let (policy, rules) = (container.at("restartPolicy"), container.at("restartPolicyRules"));
     if policy.is_set() {
         policy.one_of(&["Always", "Never", "OnFailure"], errors);
@@ -222,8 +243,10 @@ fn restart_policy(container: &Field<'_>, errors: &mut Errors) {
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(rules, rules.len(), MAX_RULES));
     }
+    let restarts_all = errors.has("RestartAllContainersOnContainerExits");
+    let actions = if restarts_all { &["Restart", "RestartAllContainers"][..] } else { &["Restart"] };
     rules.each(|rule| {
-        rule.at("action").one_of(&["Restart", "RestartAllContainers"], errors);
+        rule.at("action").one_of(actions, errors);
         let codes = rule.at("exitCodes");
         if !codes.is_set() {
             return codes.required("must be specified", errors);

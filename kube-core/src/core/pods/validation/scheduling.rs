@@ -12,7 +12,7 @@ use machinery::{
 };
 
 use super::scope::{Scope, list, name, text};
-use crate::validation::{Errors, Field, Seen};
+use crate::validation::{Errors, Field, Seen, not_an_int64};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -185,8 +185,8 @@ fn label_keys(holder: &Field<'_>, errors: &mut Errors) {
     });
 }
 
-/// What a pod stands.
-pub(crate) fn tolerations(tolerations: &Field<'_>, errors: &mut Errors) {
+/// What a pod stands. `compares`: the operators that compare numbers are there.
+pub(crate) fn tolerations(tolerations: &Field<'_>, compares: bool, errors: &mut Errors) {
     tolerations.each(|toleration| {
         let (key, operator) = (toleration.at("key"), toleration.at("operator"));
         let (value, effect) = (toleration.at("value"), toleration.at("effect"));
@@ -209,6 +209,7 @@ pub(crate) fn tolerations(tolerations: &Field<'_>, errors: &mut Errors) {
                 operator.invalid_as(value.text(), "value must be empty when `operator` is 'Exists'", errors);
             }
             "Exists" => {}
+            "Lt" | "Gt" if compares => compared_number(&value, errors),
             "Lt" | "Gt" => operator.not_supported(&["Equal", "Exists", "Lt", "Gt"], errors),
             _ => operator.not_supported(&["Equal", "Exists"], errors),
         }
@@ -216,6 +217,28 @@ pub(crate) fn tolerations(tolerations: &Field<'_>, errors: &mut Errors) {
             effect.one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"], errors);
         }
     });
+}
+
+/// A number to compare a taint's with: 64 bits, as people write it.
+fn compared_number(value: &Field<'_>, errors: &mut Errors) {
+    let text = value.text();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_canonical = text == "0"
+        || (digits.starts_with(|c: char| ('1'..='9').contains(&c)) && digits.bytes().all(|b| b.is_ascii_digit()));
+    if text.is_empty() {
+        value.invalid_as(text, "must be non-empty", errors);
+    } else if !is_canonical {
+        value.invalid_as(text, "must be a valid decimal integer in canonical form", errors);
+    }
+    if let Some(why) = not_an_int64(text) {
+        value.invalid_as(text, why, errors);
+    }
+}
+
+/// Whether tolerations may compare numbers: the feature is on, or some did before.
+pub(super) fn may_compare(scope: &Scope<'_>, errors: &Errors) -> bool {
+    let compares = |old: &Value| list(old, "tolerations").iter().any(|t| matches!(text(t, "operator"), "Lt" | "Gt"));
+    errors.has("TaintTolerationComparisonOperators") || scope.tolerates(compares)
 }
 
 /// What must be gone before a pod is scheduled.
@@ -281,8 +304,16 @@ fn positive(number: &Field<'_>, errors: &mut Errors) {
 
 fn spread_keys(constraint: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
     let before = errors.len();
+    if !errors.has("MatchLabelKeysInPodTopologySpreadSelectorMerge") {
+        old_spread_keys(constraint, errors);
+        if errors.len() > before && scope.tolerates(|old| has_odd_spread_keys(old, old_spread_keys)) {
+            errors.truncate(before);
+            label_keys(constraint, errors);
+        }
+        return;
+    }
     label_keys(constraint, errors);
-    if errors.len() > before && scope.tolerates(has_odd_spread_keys) {
+    if errors.len() > before && scope.tolerates(|old| has_odd_spread_keys(old, label_keys)) {
         errors.truncate(before);
         old_spread_keys(constraint, errors);
     }
@@ -309,10 +340,10 @@ fn old_spread_keys(constraint: &Field<'_>, errors: &mut Errors) {
     });
 }
 
-fn has_odd_spread_keys(spec: &Value) -> bool {
+fn has_odd_spread_keys(spec: &Value, rule: fn(&Field<'_>, &mut Errors)) -> bool {
     list(spec, "topologySpreadConstraints").iter().any(|constraint| {
         let mut errors = Errors::default();
-        label_keys(&Field::root(constraint), &mut errors);
+        rule(&Field::root(constraint), &mut errors);
         errors.len() > 0
     })
 }

@@ -69,7 +69,11 @@ pub(super) fn pod(context: &Field<'_>, scope: &Scope<'_>, errors: &mut Errors) {
     windows::options(&context.at("windowsOptions"), errors);
     app_armor(&context.at("appArmorProfile"), errors);
     context.at("supplementalGroupsPolicy").some_one_of(&["Merge", "Strict"], errors);
-    context.at("seLinuxChangePolicy").some_one_of(&["Recursive"], errors);
+    let had_policy =
+        scope.tolerates(|old| old.at(&["securityContext", "seLinuxChangePolicy"]).is_some_and(|p| !p.is_null()));
+    let policies =
+        if errors.has("SELinuxMount") || had_policy { &["MountOption", "Recursive"][..] } else { &["Recursive"] };
+    context.at("seLinuxChangePolicy").some_one_of(policies, errors);
 }
 
 fn seccomp(profile: &Field<'_>, errors: &mut Errors) {
@@ -204,13 +208,16 @@ pub(super) fn host_users(spec: &Field<'_>, scope: &Scope<'_>, errors: &mut Error
     if scope.host_users() {
         return;
     }
+    let has_own = |old: &Value| old.get("hostUsers").and_then(Value::as_bool) == Some(false);
+    let with_network = |old: &Value| has_own(old) && super::scope::is_true(old, "hostNetwork");
+    let may_share_network = errors.has("UserNamespacesHostNetworkSupport") || scope.tolerates(with_network);
     // Upstream spells the last two like this.
     for (namespace, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
-        if scope.shares(namespace) {
+        if scope.shares(namespace) && !(namespace == "hostNetwork" && may_share_network) {
             spec.at(shown).forbidden(DETAIL, errors);
         }
     }
-    if scope.tolerates(|old| old.get("hostUsers").and_then(Value::as_bool) == Some(false) && has_devices(old)) {
+    if scope.tolerates(|old| has_own(old) && has_devices(old)) {
         return;
     }
     super::scope::each_container(spec, |container, value| {

@@ -46,7 +46,7 @@ pub(super) fn spec(spec: &Field<'_>, scope: &mut Scope<'_>, errors: &mut Errors)
     security::host_users(spec, scope, errors);
     network::host_name(spec, scope, errors);
     names_of_others(spec, errors);
-    scheduling::tolerations(&spec.at("tolerations"), errors);
+    scheduling::tolerations(&spec.at("tolerations"), scheduling::may_compare(scope, errors), errors);
     network::host_aliases(&spec.at("hostAliases"), errors);
     spec.at("priorityClassName").check_some(names::dns1123_subdomain, errors);
     let class = spec.at("runtimeClassName");

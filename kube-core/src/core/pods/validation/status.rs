@@ -80,7 +80,7 @@ fn nominated(node: &Field<'_>, old_status: &Value, old_spec: &Value, errors: &mu
         return;
     }
     node.check(names::dns1123_subdomain, errors);
-    if !text(old_spec, "nodeName").is_empty() {
+    if errors.has("ClearingNominatedNodeNameAfterBinding") && !text(old_spec, "nodeName").is_empty() {
         node.forbidden("may not be set on pods that are already bound to a node", errors);
     }
 }
@@ -91,7 +91,12 @@ fn ended(status: &Value) -> Option<&Value> {
 
 /// A container that has ended for good stays so.
 fn transitions(new: &Field<'_>, old: &[Value], spec: &Value, containers: &str, errors: &mut Errors) {
-    if !old.iter().any(|status| ended(status).is_some()) || (containers != "ephemeralContainers" && all_restart(spec)) {
+    if !old.iter().any(|status| ended(status).is_some()) {
+        return;
+    }
+    let (has_rules, restarts_all) =
+        (errors.has("ContainerRestartRules"), errors.has("RestartAllContainersOnContainerExits"));
+    if containers != "ephemeralContainers" && has_rules && restarts_all && all_restart(spec) {
         return;
     }
     let mut now: HashMap<&str, &Value> = HashMap::new();
@@ -105,8 +110,9 @@ fn transitions(new: &Field<'_>, old: &[Value], spec: &Value, containers: &str, e
             continue;
         }
         let code = terminated.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
-        let container = by_name.get(name(before)).copied();
-        if containers == "ephemeralContainers" || !container.is_some_and(|c| restarts(c, spec, code)) {
+        // Without rules of its own a container restarts as its pod says.
+        let container = if has_rules { by_name.get(name(before)).copied() } else { Some(&Value::Null) };
+        if containers == "ephemeralContainers" || !container.is_some_and(|c| restarts(c, spec, code, restarts_all)) {
             let status = new.index(i);
             status.at("state").forbidden("may not be transitioned to non-terminated state", errors);
         }
@@ -126,8 +132,9 @@ fn all_restart(spec: &Value) -> bool {
     ["containers", "initContainers"].iter().any(|member| list(spec, member).iter().any(restarts))
 }
 
-/// Whether a container starts again after it ended with a code: by its rules, its own policy, or the pod's.
-fn restarts(container: &Value, spec: &Value, code: i64) -> bool {
+/// Whether a container starts again after it ended with a code: by its rules, its own policy, or the pod's. `all`: rules may
+/// start all containers again.
+fn restarts(container: &Value, spec: &Value, code: i64, all: bool) -> bool {
     let applies = |rule: &&Value| {
         let Some(codes) = rule.get("exitCodes") else { return false };
         let named = list(codes, "values").iter().any(|v| v.as_i64() == Some(code));
@@ -137,8 +144,10 @@ fn restarts(container: &Value, spec: &Value, code: i64) -> bool {
             _ => false,
         }
     };
-    if let Some(rule) = list(container, "restartPolicyRules").iter().find(applies) {
-        return matches!(text(rule, "action"), "Restart" | "RestartAllContainers");
+    match list(container, "restartPolicyRules").iter().find(applies).map(|rule| text(rule, "action")) {
+        Some("Restart") => return true,
+        Some("RestartAllContainers") if all => return true,
+        _ => {}
     }
     let own = text(container, "restartPolicy");
     match if own.is_empty() { text(spec, "restartPolicy") } else { own } {

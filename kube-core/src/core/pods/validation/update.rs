@@ -35,7 +35,7 @@ pub(super) fn changes(new: &Field<'_>, old: &Value, scope: &Scope<'_>, errors: &
     if !deadline(&spec.at("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"), errors) {
         return;
     }
-    only_more_tolerations(&spec.at("tolerations"), list(old, "tolerations"), errors);
+    only_more_tolerations(&spec.at("tolerations"), list(old, "tolerations"), scope, errors);
     only_fewer_gates(&spec.at("schedulingGates"), list(old, "schedulingGates"), errors);
     if !spec.value().semantic_eq(old) {
         spec_changes(&spec, old, errors);
@@ -79,12 +79,12 @@ fn identity(toleration: &Value) -> [&str; 4] {
     ["key", "operator", "value", "effect"].map(|member| text(toleration, member))
 }
 
-fn only_more_tolerations(new: &Field<'_>, old: &[Value], errors: &mut Errors) {
+fn only_more_tolerations(new: &Field<'_>, old: &[Value], scope: &Scope<'_>, errors: &mut Errors) {
     let known: HashSet<[&str; 4]> = new.items().iter().map(identity).collect();
     if !old.iter().all(|toleration| known.contains(&identity(toleration))) {
         return new.forbidden("existing toleration can not be modified except its tolerationSeconds", errors);
     }
-    scheduling::tolerations(new, errors);
+    scheduling::tolerations(new, scheduling::may_compare(scope, errors), errors);
 }
 
 fn only_fewer_gates(new: &Field<'_>, old: &[Value], errors: &mut Errors) {
