@@ -1,11 +1,15 @@
 # The commands of the README and of CONTRIBUTING.md.
-.PHONY: run test operator ci bench deps lint docs soak fuzz linear scenarios
+.PHONY: run test operator ci bench deps lint docs soak fuzz linear scenarios envtest-assets
 
 OPERATOR = integration-tests/operator/Cargo.toml
 
 # Builds and runs the server on this machine: data in ./data, a kubeconfig in it.
 run:
 	cargo run --release -- --controllers='*'
+
+# A folder for KUBEBUILDER_ASSETS: kube-apiserver, etcd, and kubectl if there is one (docs/envtest.md).
+envtest-assets:
+	tools/envtest-assets
 
 # What the tests need beside Rust and a C compiler: etcd, kubectl.
 deps:
@@ -22,9 +26,10 @@ operator:
 # it takes less to build and more to run.
 soak: PROFILE ?= release
 soak: deps
-	SOAK=1 cargo test --profile $(PROFILE) -p storage
+	SOAK=1 cargo test --profile $(PROFILE) -p storage -p etcd-server
 	cargo build --profile $(PROFILE)
 	SOAK=1 cargo test --profile $(PROFILE) -p integration-tests --test suite durability:: -- --nocapture
+	SOAK=1 cargo test --profile $(PROFILE) -p integration-tests --test suite envtest:: -- --nocapture --test-threads=1
 
 # Each fuzzer for a minute, two at a time (needs a C++ compiler, no nightly).
 fuzz:

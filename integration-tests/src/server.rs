@@ -270,13 +270,23 @@ pub fn own_address() -> String {
 /// The built server: beside the test's own executable. Built once if it is not there.
 pub fn binary() -> PathBuf {
     static BUILD: Once = Once::new();
+    built(&BUILD, "kube-apiserver", "kube-apiserver")
+}
+
+/// Our own `etcd`, in the same place.
+pub fn etcd_binary() -> PathBuf {
+    static BUILD: Once = Once::new();
+    built(&BUILD, "etcd-server", "etcd")
+}
+
+fn built(build: &Once, package: &str, name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let profile = test.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST");
-    let path = profile.join("kube-apiserver");
-    BUILD.call_once(|| {
+    let path = profile.join(name);
+    build.call_once(|| {
         if !path.exists() {
             let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--package=kube-apiserver", "--bin=kube-apiserver"]);
+            cargo.args(["build", &format!("--package={package}"), &format!("--bin={name}")]);
             cargo.arg(format!("--target-dir={}", profile.parent().expect("target").display()));
             if profile.ends_with("release") {
                 cargo.arg("--release");

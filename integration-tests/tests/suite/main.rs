@@ -14,6 +14,7 @@ mod disk;
 mod durability;
 mod emulation;
 mod encryption;
+mod envtest;
 mod etcd;
 mod every_kind;
 mod fairness;

@@ -13,7 +13,7 @@ use serde_json::Value;
 const LAYERS: [&[&str]; 9] = [
     &["machinery", "flowcontrol"],
     &["audit", "cel", "storage", "x509"],
-    &["outbound"],
+    &["outbound", "etcd-server"],
     &["auth"],
     &["generic-server"],
     &["policies"],

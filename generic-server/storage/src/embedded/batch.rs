@@ -26,6 +26,8 @@ pub(crate) enum Change {
     Put { value: Bytes, sum: u32, then: Vec<(Bytes, u32)>, expect: Expect, ttl: Option<Duration> },
     /// Deletes the key.
     Delete { expected: Revision },
+    /// Writes these keys, whatever is there, each at the next revision: `None` deletes one.
+    All(Vec<(Arc<str>, Option<(Bytes, u32)>)>),
 }
 
 /// A write that is going to happen.
@@ -54,7 +56,7 @@ impl Batch {
     pub(crate) fn decide(&mut self, index: &Index, now: u64, expired: &[Found], writes: Vec<Write>) {
         let mut revision = index.revision;
         let mut seen: HashMap<Arc<str>, Option<Found>> = HashMap::new();
-        let many = expired.len() + writes.len() > 1;
+        let many = expired.len() + writes.len() > 1 || matches!(&*writes, [Write { change: Change::All(_), .. }]);
         for found in expired {
             revision += 1;
             seen.insert(found.key.clone(), None);
@@ -67,6 +69,10 @@ impl Batch {
             let (expect, put, then) = match change {
                 Change::Put { value, sum, then, expect, ttl } => (expect, Some((value, sum, ttl)), then),
                 Change::Delete { expected } => (Expect::Revision(expected), None, Vec::new()),
+                Change::All(writes) => {
+                    revision = self.plan_all(index, revision, &mut seen, writes, Some(answer));
+                    continue;
+                }
             };
             let holds = match (expect, &current) {
                 (Expect::Absent, None) => true,
@@ -99,6 +105,30 @@ impl Batch {
                 self.planned.push(Planned { revision, entry, answer: None });
             }
         }
+    }
+
+    /// Plans writes that expect nothing, at the revisions after `revision`; returns the last one. Deletes of keys that are
+    /// not there count as well, so that the caller knows which revision each write has.
+    pub(crate) fn plan_all(
+        &mut self,
+        index: &Index,
+        mut revision: Revision,
+        seen: &mut HashMap<Arc<str>, Option<Found>>,
+        writes: Vec<(Arc<str>, Option<(Bytes, u32)>)>,
+        mut answer: Option<oneshot::Sender<Result<Revision, Error>>>,
+    ) -> Revision {
+        self.planned.reserve(writes.len());
+        for (key, value) in writes {
+            revision += 1;
+            let current = seen.get(&key).cloned().unwrap_or_else(|| index.latest(&key));
+            let create_revision = current.as_ref().map_or(revision, |current| current.create_revision);
+            let previous = current.as_ref().map_or(0, |current| current.revision);
+            let key = current.map_or(key, |current| current.key);
+            seen.insert(key.clone(), value.is_some().then(|| Found { key: key.clone(), revision, create_revision }));
+            let entry = Entry { key, value, create_revision, previous, lifetime: None };
+            self.planned.push(Planned { revision, entry, answer: answer.take() });
+        }
+        revision
     }
 
     /// What the writes that happen mean to watches.

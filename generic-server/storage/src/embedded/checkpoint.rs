@@ -363,7 +363,11 @@ impl Writer {
     }
 
     fn note(&mut self, done: Done) -> Result<(), Error> {
+        let settled = matches!(done, Done::Settled(_));
         let taken = self.checkpoints.take(done);
+        if !settled {
+            self.defragmented(&taken.clone().map(drop));
+        }
         match &taken {
             Ok(freed) => {
                 let mut index = self.shared.index_mut();

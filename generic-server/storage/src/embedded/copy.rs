@@ -242,6 +242,31 @@ impl Writer {
             return;
         }
         self.cramped = false;
+        self.start_copy();
+    }
+
+    /// Starts the copy that somebody has asked for, once nothing else is at work on the database.
+    pub(crate) fn defragment_if_asked(&mut self) {
+        if self.defragmenting.is_empty() || !self.checkpoints.is_idle() {
+            return;
+        }
+        let stored = self.shared.index().stored;
+        let Folder { dir, files, .. } = &self.shared.folder;
+        match room::check_copy(&**files, dir, stored) {
+            Ok(()) => self.start_copy(),
+            Err(error) => self.defragmented(&Err(error)),
+        }
+    }
+
+    /// Tells those who have asked for a copy what has become of it.
+    pub(crate) fn defragmented(&mut self, outcome: &Result<(), Error>) {
+        for answer in self.defragmenting.drain(..) {
+            // Whoever asked may be gone.
+            let _ = answer.send(outcome.clone());
+        }
+    }
+
+    fn start_copy(&mut self) {
         let shared = self.shared.clone();
         let copier = std::thread::Builder::new().name("storage-copy".into()).spawn(move || {
             // A store that has stopped takes no copy.
@@ -249,14 +274,20 @@ impl Writer {
         });
         match copier {
             Ok(_) => self.checkpoints.copy_begins(),
-            Err(error) => tracing::warn!(%error, "no thread to give room back with"),
+            Err(error) => {
+                tracing::warn!(%error, "no thread to give room back with");
+                self.defragmented(&Err(Error::Unavailable(error.to_string())));
+            }
         }
     }
 
     /// Goes on in a copy, as soon as the database is not written to.
     pub(crate) fn adopt(&mut self, copied: Result<Copied, Error>) {
-        let copied = copied.map_err(|error| give_up(&self.shared, &error)).ok();
-        self.checkpoints.copy_ended(copied);
+        if let Err(error) = &copied {
+            give_up(&self.shared, error);
+            self.defragmented(&Err(error.clone()));
+        }
+        self.checkpoints.copy_ended(copied.ok());
     }
 }
 

@@ -22,6 +22,7 @@ mod recover;
 mod replay;
 mod restore;
 mod room;
+mod together;
 mod trouble;
 mod writer;
 
@@ -56,6 +57,7 @@ pub use self::{
     copy::restore,
     files::{FileSystem, LocalFiles},
     restore::{Restored, restore_into},
+    together::LogPart,
 };
 use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
 

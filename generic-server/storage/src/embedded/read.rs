@@ -104,7 +104,7 @@ impl Values {
         Ok(items.into_iter().flatten().collect())
     }
 
-    fn value(&self, revision: Revision) -> Result<Option<Bytes>, Error> {
+    pub(crate) fn value(&self, revision: Revision) -> Result<Option<Bytes>, Error> {
         if let Some(entry) = self.pending.get(revision) {
             return Ok(entry.value.as_ref().map(|(value, _)| value.clone()));
         }

@@ -18,7 +18,8 @@ use super::{
     queue::Weigh,
     read::{Past, changes},
     restore::{Content, Restored},
-    room,
+    room, together,
+    together::Writes,
     trouble::Part,
 };
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
 
 /// The most writes, and (beyond the first) bytes of keys and values, in one frame of the journal.
 const MOST_WRITES: usize = 1024;
-const MOST_BYTES: usize = 2 << 20;
+pub(crate) const MOST_BYTES: usize = 2 << 20;
 /// The most keys expired beside the writes of one frame.
 const MOST_EXPIRED: usize = 128;
 /// How long relaxed writes may be lost by a crash.
@@ -55,6 +56,10 @@ pub(crate) enum Request {
     Compact { revision: Revision, answer: oneshot::Sender<Result<(), Error>> },
     /// To bring everything to a snapshot's content.
     Restore { content: Box<Content>, answer: oneshot::Sender<Result<Restored, Error>> },
+    /// To write more at once than a frame of the journal holds.
+    WriteWhole { writes: Writes, answer: oneshot::Sender<Result<Revision, Error>> },
+    /// To copy the database, so that its file takes no more room than it needs.
+    Defragment(oneshot::Sender<Result<(), Error>>),
     /// To go on in a copy of the database.
     Adopt(Result<Copied, Error>),
     /// To look at what the checkpoint thread has done.
@@ -67,6 +72,7 @@ impl Weigh for Request {
     fn bytes(&self) -> usize {
         match self {
             Request::Write(write) => write.key.len() + put_size(write),
+            Request::WriteWhole { writes, .. } => together::size(writes),
             _ => 0,
         }
     }
@@ -92,6 +98,8 @@ pub(crate) struct Writer {
     retry_at: Option<Instant>,
     /// There is no room to give room back with, as was told.
     pub(crate) cramped: bool,
+    /// Who waits for the next copy.
+    pub(crate) defragmenting: Vec<oneshot::Sender<Result<(), Error>>>,
     /// Why it cannot go on.
     pub(crate) fatal: Option<Error>,
     /// How many writes are worth waiting for, and how long: callers that were answered together come back almost together.
@@ -117,6 +125,7 @@ impl Writer {
             renew: false,
             retry_at: None,
             cramped: false,
+            defragmenting: Vec::new(),
             fatal: None,
             gather: (1, Duration::ZERO),
             stopped: Vec::new(),
@@ -186,6 +195,7 @@ impl Writer {
         for request in rest {
             self.act(request);
         }
+        self.defragment_if_asked();
     }
 
     fn act(&mut self, request: Request) {
@@ -199,6 +209,11 @@ impl Writer {
                 let result = self.restore(&content);
                 let _ = answer.send(result);
             }
+            Request::WriteWhole { writes, answer } => {
+                let result = self.write_whole(writes);
+                let _ = answer.send(result);
+            }
+            Request::Defragment(answer) => self.defragmenting.push(answer),
             Request::Adopt(copied) => self.adopt(copied),
             // Every turn looks.
             Request::Checked => {}
@@ -459,6 +474,7 @@ fn put_size(write: &Write) -> usize {
             value.len().max(1) + then.iter().map(|(value, _)| value.len()).sum::<usize>()
         }
         Change::Delete { .. } => 0,
+        Change::All(writes) => together::size(writes),
     }
 }
 
