@@ -30,6 +30,13 @@ pub(crate) async fn open(config: &Config) -> Result<Stores> {
         let dir = config.data_dir.join("store");
         let options =
             embedded::Options { compaction_interval: storage.compaction_interval, ..embedded::Options::default() };
+        if let Some(snapshot) = &storage.from_snapshot {
+            let started = embedded::start_from(snapshot, &dir);
+            match started.with_context(|| format!("cannot start from the snapshot {}", snapshot.display()))? {
+                true => tracing::info!(snapshot = %snapshot.display(), "the store begins as a snapshot"),
+                false => tracing::info!(dir = %dir.display(), "there is a store already: the snapshot is not looked at"),
+            }
+        }
         let store =
             Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?;
         return Ok(Stores { main: store.clone(), embedded: Some(store), placement: Placement::default() });

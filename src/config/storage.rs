@@ -36,6 +36,8 @@ pub struct Storage {
     pub overrides: Vec<Override>,
     /// `--storage-media-type`: whether objects are written to etcd as protobuf.
     pub protobuf: bool,
+    /// `--from-snapshot`: what the embedded store begins as.
+    pub from_snapshot: Option<PathBuf>,
 }
 
 /// Other etcd servers for one resource.
@@ -109,6 +111,10 @@ impl Storage {
         if event_ttl.is_zero() {
             findings.error("--event-ttl must be positive");
         }
+        let from_snapshot = findings.file(flags, "from-snapshot");
+        if from_snapshot.is_some() && !servers.is_empty() {
+            findings.error("--from-snapshot is for the embedded store, and --etcd-servers chooses etcd");
+        }
         let ca = findings.file(flags, "etcd-cafile");
         let certificate = findings.pair(flags, "etcd-certfile", "etcd-keyfile");
         Self {
@@ -125,6 +131,7 @@ impl Storage {
             encryption,
             overrides,
             protobuf,
+            from_snapshot,
         }
     }
 }

@@ -139,6 +139,11 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
     };
     check(&["--data-dir="], "--data-dir must not be empty");
+    check(&["--from-snapshot=/nowhere"], "--from-snapshot: /nowhere: No such file or directory");
+    check(
+        &["--from-snapshot=/dev/null", "--etcd-servers=http://a"],
+        "--from-snapshot is for the embedded store, and --etcd-servers chooses etcd",
+    );
     check(&["--secure-port=70000"], "--secure-port 70000 must be between 0 and 65535, inclusive");
     check(&["--request-timeout=-1s"], "--request-timeout can not be negative value");
     check(&["--max-requests-inflight=-1"], "--max-requests-inflight can not be negative value");

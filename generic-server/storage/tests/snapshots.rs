@@ -17,7 +17,7 @@ use faulty::{Plan, faulty_beside};
 use storage::{
     Error, Expect, Range, Store,
     conformance::{Recorder, create},
-    embedded::{Embedded, Options, Restored, restore, restore_into},
+    embedded::{Embedded, Options, Restored, restore, restore_into, start_from},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -58,6 +58,36 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     let refused = restore(&file, &folder.path().join("bad"));
     assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
     store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_begins_as_a_snapshot_which_stays_as_it_is() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..100 {
+        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
+    }
+    let file = folder.path().join("snapshot");
+    let revision = store.snapshot(file.clone()).await.unwrap();
+    let (expect, bytes) = (all(&store).await.unwrap(), fs::read(&file).unwrap());
+    store.close().await;
+    // Several begin as the same one, and none sees what another writes.
+    for name in ["one", "two"] {
+        let dir = folder.path().join(name);
+        assert!(start_from(&file, &dir).unwrap());
+        let store = Embedded::open(&dir, Options::default()).unwrap();
+        assert_eq!((all(&store).await.unwrap(), store.revision().await.unwrap()), (expect.clone(), revision));
+        create(&*store, "/new", name).await;
+        store.close().await;
+        assert!(!start_from(&file, &dir).unwrap(), "what holds a store stays as it is");
+        assert_eq!(all(&Embedded::open(&dir, Options::default()).unwrap()).await.unwrap().len(), 101);
+    }
+    assert!(fs::read(&file).unwrap() == bytes, "the snapshot is not written to");
+    let bad = folder.path().join("bad");
+    fs::write(&bad, &bytes[..bytes.len() / 2]).unwrap();
+    let refused = start_from(&bad, &folder.path().join("three"));
+    assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
+    assert!(start_from(&file, &folder.path().join("three")).unwrap(), "nothing was left there");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,6 +55,33 @@ fn a_snapshot_brings_back_what_was_while_watchers_look_on() {
 }
 
 #[test]
+fn servers_begin_as_a_snapshot_of_another() {
+    let first = Server::start();
+    write(&first, "POST", "here", "before");
+    let file = first.dir().join("snapshot");
+    std::fs::write(&file, send(first.port(), "GET", PATH, "", b"").expect("an answer").body).expect("written");
+    let flag = format!("--from-snapshot={}", file.display());
+    for text in ["one", "two"] {
+        let mut fork = Server::prepare();
+        fork.set_arguments(&[&flag]);
+        fork.run();
+        assert_eq!(value(&fork, "here"), json!("before"));
+        write(&fork, "PUT", "here", text);
+        // A server that has a store goes on with it.
+        fork.terminate();
+        fork.run();
+        assert_eq!(value(&fork, "here"), json!(text));
+    }
+    assert_eq!(value(&first, "here"), json!("before"));
+    let bytes = std::fs::read(&file).expect("read");
+    std::fs::write(&file, &bytes[..bytes.len() / 3]).expect("written");
+    let mut refused = Server::prepare();
+    refused.set_arguments(&[&flag]);
+    let said = refused.run_in_vain();
+    assert!(said.contains("cannot start from the snapshot"), "{said}");
+}
+
+#[test]
 fn what_is_no_snapshot_changes_nothing_and_nobody_gets_one_who_may_not() {
     let server = Server::start();
     write(&server, "POST", "here", "x");

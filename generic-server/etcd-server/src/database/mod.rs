@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use self::applier::{Applier, Feed};
 pub(crate) use self::replay::Replay;
-pub use self::snapshot::restore_if_empty;
+pub use self::snapshot::start_from_saved;
 use crate::{
     error::Refusal,
     lease::{Leases, Remaining},

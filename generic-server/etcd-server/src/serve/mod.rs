@@ -128,7 +128,7 @@ impl Server {
         let most = config.limits.request_bytes + OVERHEAD;
         if let Some(snapshot) = config.from_snapshot {
             let (dir, told) = (config.data_dir.clone(), snapshot.display().to_string());
-            let restored = tokio::task::spawn_blocking(move || database::restore_if_empty(&snapshot, &dir)).await?;
+            let restored = tokio::task::spawn_blocking(move || database::start_from_saved(&snapshot, &dir)).await?;
             restored.with_context(|| format!("the snapshot {told}"))?;
         }
         let database = Database::open(&config.data_dir, config.store, config.limits).await?;

@@ -12,7 +12,7 @@ use super::{
     Shared,
     checkpoint::Checkpoint,
     disk::{failed, io_failed, open_database, panic_text, sound},
-    files::{FileSystem, LocalFiles, parent},
+    files::{self, FileSystem, LocalFiles, parent},
     folder::{COPY, DATABASE, Folder, create_database, in_table, load, read_state},
     format::{LOG, Record, STATE, STATE_JOURNAL, VALUES, decode_value},
     pending::Entries,
@@ -78,6 +78,31 @@ pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
     // Checks it, and marks the folder.
     folder.open(0)?;
     Ok(index.revision)
+}
+
+/// Whether a folder holds a store.
+pub fn holds_store(dir: &Path) -> bool {
+    dir.join(DATABASE).exists()
+}
+
+/// Makes a snapshot the content of a data folder, unless that holds a store already; whether it did. The file itself becomes
+/// the store, as a clone that shares its blocks where the file system can do that, so this takes little longer than to read
+/// the snapshot's log. The snapshot stays as it is.
+///
+/// Fails as [`restore`] does, and leaves the folder empty then.
+pub fn start_from(snapshot: &Path, dir: &Path) -> Result<bool, Error> {
+    let folder = Folder::take(dir, Arc::new(LocalFiles))?;
+    if folder.is_used()? {
+        return Ok(false);
+    }
+    let copy = dir.join(COPY);
+    let index = load(&open_snapshot(snapshot)?)?.index;
+    room::check_copy(&LocalFiles, dir, index.stored)?;
+    let cloned = files::clone(snapshot, &copy);
+    cloned.map_err(|error| io_failed(&error, &format!("cannot copy {}", snapshot.display())))?;
+    folder.put_in_place(&copy)?;
+    folder.sync()?;
+    Ok(true)
 }
 
 /// Opens a snapshot, without writing to it.

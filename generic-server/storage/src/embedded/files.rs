@@ -133,6 +133,18 @@ pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Copies a file, for its owner alone, and brings the copy to the disk. Where the file system can, both share their blocks
+/// until one of them is written to.
+pub(crate) fn clone(from: &Path, to: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let (mut from, mut to) = (File::open(from)?, options.write(true).create(true).truncate(true).mode(0o600).open(to)?);
+    // Why it cannot share them does not matter.
+    if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
+        io::copy(&mut from, &mut to)?;
+    }
+    to.sync_all()
+}
+
 /// Makes a folder and those above it, as far as they are not there, so that they survive a power loss.
 pub(crate) fn make_dirs(files: &dyn FileSystem, dir: &Path) -> Result<(), Error> {
     let tell = |error: io::Error| io_failed(&error, &dir.display().to_string());

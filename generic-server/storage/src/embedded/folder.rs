@@ -94,6 +94,11 @@ impl Folder {
         drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
+    /// Whether it holds a store, or once did.
+    pub(crate) fn is_used(&self) -> Result<bool, Error> {
+        Ok(self.size(DATABASE)?.unwrap_or(0) > 0 || self.read_format()?.is_some())
+    }
+
     /// Opens the folder's files; makes them in a new folder only, so that a lost file is not taken for an empty store.
     /// What an older version made gets a journal.
     pub(crate) fn open(&self, cache: usize) -> Result<Opened, Error> {

@@ -54,7 +54,7 @@ use self::{
     writer::{Request, Writer},
 };
 pub use self::{
-    copy::restore,
+    copy::{holds_store, restore, start_from},
     files::{FileSystem, LocalFiles},
     restore::{Restored, restore_into},
     together::LogPart,
