@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use storage::{
     Memory, Store, conformance,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, Options, UnsyncedFiles},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -15,23 +15,27 @@ async fn memory_passes_the_suite() {
     conformance::run(async || Memory::new() as Arc<dyn Store>).await;
 }
 
-async fn embedded(relaxed: bool) {
+async fn embedded(options: Options) {
     let folder = scratch::folder();
     let count = std::sync::atomic::AtomicUsize::new(0);
     conformance::run(async || {
         let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let options = Options { relaxed, ..Options::default() };
-        Embedded::open(&folder.path().join(count.to_string()), options).unwrap() as Arc<dyn Store>
+        Embedded::open(&folder.path().join(count.to_string()), options.clone()).unwrap() as Arc<dyn Store>
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_passes_the_suite() {
-    embedded(false).await;
+    embedded(Options::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_passes_the_suite_when_relaxed() {
-    embedded(true).await;
+    embedded(Options { relaxed: true, ..Options::default() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_passes_the_suite_when_nothing_is_synced() {
+    embedded(Options { relaxed: true, files: Arc::new(UnsyncedFiles), ..Options::default() }).await;
 }

@@ -2,9 +2,9 @@
 
 mod table;
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use storage::embedded::Options;
+use storage::embedded::{Options, UnsyncedFiles};
 use tracing::level_filters::LevelFilter;
 
 use self::table::{Effect, FLAGS, Kind, Row};
@@ -145,7 +145,7 @@ impl Given {
         let config = Config {
             data_dir: self.get("data-dir").map_or_else(|| format!("{name}.etcd").into(), PathBuf::from),
             from_snapshot: self.get("from-snapshot").map(PathBuf::from),
-            store: Options { relaxed: self.is_on("unsafe-no-fsync")?, ..Options::default() },
+            store: self.store()?,
             limits,
             listen: self.listen()?,
             tls: self.tls()?,
@@ -155,6 +155,13 @@ impl Given {
             name,
         };
         Ok(Flags { config, log_level: self.log_level()? })
+    }
+
+    fn store(&self) -> Result<Options, String> {
+        Ok(match self.is_on("unsafe-no-fsync")? {
+            true => Options { relaxed: true, files: Arc::new(UnsyncedFiles), ..Options::default() },
+            false => Options::default(),
+        })
     }
 
     /// Refuses a cluster of others, or of several.

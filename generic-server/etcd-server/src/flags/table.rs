@@ -72,12 +72,7 @@ pub(super) const FLAGS: &[Row] = &[
         Used,
         "Bytes on the disk from which on nothing is put any more; 0: 2 GiB, negative: no limit.",
     ),
-    row(
-        "unsafe-no-fsync",
-        Bool,
-        Used,
-        "Answers writes before they are on the disk: a loss of power loses up to a tenth of a second of them.",
-    ),
+    row("unsafe-no-fsync", Bool, Used, "Brings nothing to the disk: a machine that loses power may lose everything."),
     row("watch-progress-notify-interval", Value, Used, "How often quiet watches are told how far they are."),
     row("experimental-watch-progress-notify-interval", Value, Used, "The same, under its older name."),
     row("log-level", Value, Used, "debug, info, warn, error, panic or fatal."),

@@ -128,6 +128,78 @@ impl StorageBackend for LocalFile {
     }
 }
 
+/// The operating system's files, of which nothing is ever brought to the disk by us: a process that is killed loses nothing, and a
+/// machine that loses power may lose everything. For stores that live as long as a test.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnsyncedFiles;
+
+impl FileSystem for UnsyncedFiles {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(UnsyncedFile(LocalFiles.open(path)?)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(UnsyncedFile(LocalFiles.create(path)?)))
+    }
+
+    fn len(&self, path: &Path) -> io::Result<Option<u64>> {
+        LocalFiles.len(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        LocalFiles.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        LocalFiles.remove(path)
+    }
+
+    fn make_dir(&self, dir: &Path) -> io::Result<bool> {
+        LocalFiles.make_dir(dir)
+    }
+
+    fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn used(&self, path: &Path) -> io::Result<u64> {
+        LocalFiles.used(path)
+    }
+
+    fn free(&self, dir: &Path) -> io::Result<u64> {
+        LocalFiles.free(dir)
+    }
+}
+
+#[derive(Debug)]
+struct UnsyncedFile(Box<dyn StorageBackend>);
+
+impl StorageBackend for UnsyncedFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+}
+
 /// The folder that a path is in.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))

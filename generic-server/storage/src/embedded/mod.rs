@@ -55,7 +55,7 @@ use self::{
 };
 pub use self::{
     copy::{holds_store, restore, start_from},
-    files::{FileSystem, LocalFiles},
+    files::{FileSystem, LocalFiles, UnsyncedFiles},
     restore::{Restored, restore_into},
     together::LogPart,
 };
