@@ -43,15 +43,11 @@ const STORE: &str = "Of no effect: the store looks after that.";
 const FIXED: &str = "Of no effect: always as it is.";
 
 /// All flags.
+#[rustfmt::skip]
 pub(super) const FLAGS: &[Row] = &[
     row("name", Value, Used, "How the member is called."),
     row("data-dir", Value, Used, "The folder with the data; by default NAME.etcd."),
-    row(
-        "from-snapshot",
-        Value,
-        Used,
-        "Starts on this snapshot, if the data folder holds nothing yet. (Not etcd's: what etcdutl does there.)",
-    ),
+    row("from-snapshot", Value, Used, "Starts on this snapshot, if the data folder holds nothing yet. (Not etcd's: what etcdutl does there.)"),
     row("listen-client-urls", Value, Used, "Where clients connect, separated by commas."),
     row("advertise-client-urls", Value, Used, "Where clients find this server."),
     row("listen-metrics-urls", Value, Used, "Where metrics and health are served as well."),
@@ -66,12 +62,7 @@ pub(super) const FLAGS: &[Row] = &[
     row("client-cert-auth", Bool, Used, "Clients must show a certificate."),
     row("max-txn-ops", Value, Used, "The most operations in a transaction."),
     row("max-request-bytes", Value, Used, "The most bytes of a request."),
-    row(
-        "quota-backend-bytes",
-        Value,
-        Used,
-        "Bytes on the disk from which on nothing is put any more; 0: 2 GiB, negative: no limit.",
-    ),
+    row("quota-backend-bytes", Value, Used, "Bytes on the disk from which on nothing is put any more; 0: 2 GiB, negative: no limit."),
     row("unsafe-no-fsync", Bool, Used, "Brings nothing to the disk: a machine that loses power may lose everything."),
     row("watch-progress-notify-interval", Value, Used, "How often quiet watches are told how far they are."),
     row("experimental-watch-progress-notify-interval", Value, Used, "The same, under its older name."),
