@@ -123,7 +123,7 @@ pub(super) const FLAGS: &[Row] = &[
     row("experimental-warning-apply-duration", Value, Ignored, FIXED),
     row("warning-unary-request-duration", Value, Ignored, FIXED),
     row("experimental-warning-unary-request-duration", Value, Ignored, FIXED),
-    row("enable-grpc-gateway", Bool, Ignored, "Of no effect: there is no JSON over HTTP."),
+    row("enable-grpc-gateway", Bool, Ignored, "Of no effect: ranges, puts, deletes and compaction are served as JSON."),
     row("auth-token", Value, Ignored, "Of no effect: there are no users."),
     row("bcrypt-cost", Value, Ignored, "Of no effect: there are no users."),
     row("auto-compaction-mode", Value, Refused, "Clients compact; API servers do."),

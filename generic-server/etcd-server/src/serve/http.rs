@@ -36,6 +36,19 @@ pub(super) async fn answer(context: &Context, method: &Method, uri: &Uri) -> Res
     }
 }
 
+/// An answer of the gateway; without one there is no such path.
+pub(super) fn json(answer: Option<(StatusCode, String)>) -> Response<Body> {
+    match answer {
+        Some((status, body)) => response(status, JSON, body),
+        None => response(StatusCode::NOT_FOUND, TEXT, "404 page not found\n"),
+    }
+}
+
+/// A request that cannot be read.
+pub(super) fn bad_request(why: &str) -> Response<Body> {
+    response(StatusCode::BAD_REQUEST, TEXT, format!("{why}\n"))
+}
+
 /// What ails the member, in etcd's words: an alarm that the query does not exclude, or a store that cannot be written.
 async fn trouble(context: &Context, query: &str) -> Option<&'static str> {
     let excluded = |name: &str| query.split('&').any(|pair| pair.strip_prefix("exclude=") == Some(name));

@@ -1,12 +1,14 @@
 //! The server: where clients connect, and what they are served.
 
+mod gateway;
 mod http;
 mod tls;
 
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use ::http::{Request, Response, header::CONTENT_TYPE};
+use ::http::{Method, Request, Response, header::CONTENT_TYPE};
 use anyhow::Context as _;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -252,7 +254,7 @@ impl App {
     async fn answer(&self, request: Request<Incoming>, metrics_only: bool) -> Response<Body> {
         let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if metrics_only || !content_type.is_some_and(|value| value.starts_with("application/grpc")) {
-            return http::answer(&self.context, request.method(), request.uri()).await;
+            return self.answer_http(request, metrics_only).await;
         }
         let path = request.uri().path().to_owned();
         let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
@@ -270,5 +272,18 @@ impl App {
             self.context.metrics.handled.with_label_values(&[service, method, &format!("{code:?}")]).inc();
         }
         response
+    }
+
+    async fn answer_http(&self, request: Request<Incoming>, metrics_only: bool) -> Response<Body> {
+        let called = (request.method() == Method::POST && !metrics_only)
+            .then(|| request.uri().path().strip_prefix("/v3/kv/").map(str::to_owned))
+            .flatten();
+        let Some(method) = called else { return http::answer(&self.context, request.method(), request.uri()).await };
+        // In base64 a request is a third longer.
+        let most = (self.context.database.limits().request_bytes + OVERHEAD) * 4 / 3;
+        match Limited::new(request.into_body(), most).collect().await {
+            Ok(body) => http::json(gateway::answer(&Kv(self.context.clone()), &method, &body.to_bytes()).await),
+            Err(error) => http::bad_request(&error.to_string()),
+        }
     }
 }
