@@ -305,11 +305,20 @@ async fn watch(client: &mut Client, from: u8, revision: i64, previous: bool, fil
     seen.join("\n")
 }
 
-async fn history(steps: &[Step], own: &mut Client, real: &mut Client) {
+async fn history(steps: &[Step], own: &mut Client, real: &mut Client, compacted: &mut i64) {
     for (at, step) in steps.iter().enumerate() {
         let now = revision(real).await;
+        let mut step = step.clone();
+        if let Step::Watch { back, .. } = &mut step {
+            // Until 3.5.20 etcd forgot a delete at the very revision that it was compacted to.
+            *back -= i64::from((now - *back).max(1) == *compacted);
+        }
+        let step = &step;
         let expect = act(real, step, now).await;
         let found = act(own, step, now).await;
+        if let Step::Compact { back } = step {
+            *compacted = if expect.starts_with("CompactionResponse") { (now - back).max(0) } else { *compacted };
+        }
         assert_eq!(found, expect, "step {at}, at {now}: {step:?}\nafter {:?}", &steps[at.saturating_sub(8)..at]);
     }
 }
@@ -323,13 +332,14 @@ async fn histories_of_random_requests_are_answered_alike() {
         let process = Process::real(&folder.path().join("real")).await;
         let (mut own, mut real) = (server.client().await, Client::connect([process.url()], None).await.unwrap());
         let steps = prop::collection::vec(step(), LENGTH).new_tree(&mut runner).unwrap().current();
-        history(&steps, &mut own, &mut real).await;
+        let mut compacted = 0;
+        history(&steps, &mut own, &mut real, &mut compacted).await;
         // And once more after a start, from what is on the disk.
         server.stop().await;
         let server = Own::start(config(&folder.path().join("own"))).await;
         let mut own = server.client().await;
         let steps = prop::collection::vec(step(), LENGTH / 3).new_tree(&mut runner).unwrap().current();
-        history(&steps, &mut own, &mut real).await;
+        history(&steps, &mut own, &mut real, &mut compacted).await;
         server.stop().await;
     }
 }
