@@ -36,8 +36,8 @@ impl Versions {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     keys: OrdMap<Bytes, Versions>,
-    /// The store's own revision of the first write of each revision.
-    positions: OrdMap<i64, u64>,
+    /// The store's own revisions of the first and the last write of each revision.
+    positions: OrdMap<i64, (u64, u64)>,
     /// The newest revision.
     pub(crate) revision: i64,
     /// The revision that it was compacted to: older ones cannot be read. -1: never.
@@ -99,9 +99,8 @@ impl State {
     pub(crate) fn write(&mut self, key: &Bytes, version: Version) -> Option<Version> {
         self.revision = version.revision;
         self.position = self.position.max(version.position);
-        if self.positions.get_max().is_none_or(|(last, _)| *last < version.revision) {
-            self.positions.insert(version.revision, version.position);
-        }
+        let first = self.positions.get(&version.revision).map_or(version.position, |(first, _)| *first);
+        self.positions.insert(version.revision, (first, version.position));
         match self.keys.get_mut(key) {
             Some(versions) => {
                 let before = std::mem::replace(&mut versions.last, version);
@@ -117,7 +116,16 @@ impl State {
 
     /// The store's own revision of the first write at a revision or after it.
     pub(crate) fn position_of(&self, revision: i64) -> Option<u64> {
-        self.positions.range(revision..).next().map(|(_, position)| *position)
+        self.positions.range(revision..).next().map(|(_, (first, _))| *first)
+    }
+
+    /// The store's own revision to compact to, when this one is: what its writes have replaced goes, and they stay.
+    pub(crate) fn compaction_position(&self, revision: i64) -> u64 {
+        match self.positions.range(revision..).next() {
+            Some((found, (_, last))) if *found == revision => *last,
+            Some((_, (first, _))) => first - 1,
+            None => self.position,
+        }
     }
 
     /// Forgets what cannot be read once all before `revision` is forgotten, of the keys that were superseded.
@@ -203,7 +211,7 @@ mod tests {
         assert_eq!(at(&state, 1), []);
         assert_eq!(at(&state, 3), told(&[("a", 2, 2, 1), ("b", 3, 3, 1)]));
         check(&state);
-        assert_eq!(state.position_of(5), Some(9));
+        assert_eq!((state.position_of(5), state.compaction_position(5), state.compaction_position(1)), (Some(9), 9, 2));
         let superseded: Vec<_> = state.superseded().collect();
         let keys: Vec<_> = superseded.iter().map(|(revision, key)| (*revision, &key[..])).collect();
         assert_eq!(keys, [(4, &b"a"[..]), (7, b"a"), (7, b"a"), (5, b"b"), (6, b"b")]);

@@ -236,6 +236,7 @@ impl Applier {
         for key in keys {
             staging.delete_key(&key, revision);
         }
+        staging.end_request();
         staging.push(lease_key(id), None);
         self.commit(staging)?;
         self.shared.leases().remove(id);
@@ -261,7 +262,7 @@ impl Applier {
         }
         self.write(meta_key(COMPACTED), Some(Bytes::copy_from_slice(&revision.to_le_bytes())))?;
         let mut state = (*self.shared.state.load_full()).clone();
-        let position = state.position_of(revision).unwrap_or(state.position);
+        let position = state.compaction_position(revision);
         let gone = self.superseded.partition_point(|(superseded, _)| *superseded <= revision);
         state.compact(revision, self.superseded.drain(..gone).map(|(_, key)| key));
         let newest = state.revision;

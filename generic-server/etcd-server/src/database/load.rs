@@ -67,7 +67,7 @@ pub(super) async fn load(store: &Arc<Embedded>) -> Result<Loaded, Error> {
     if let Some(compacted) = number(COMPACTED).map(|number| number as i64) {
         state.revision = state.revision.max(compacted);
         let gone = superseded.partition_point(|(revision, _)| *revision <= compacted);
-        let position = state.position_of(compacted).unwrap_or(state.position);
+        let position = state.compaction_position(compacted);
         state.compact(compacted, superseded.drain(..gone).map(|(_, key)| key));
         // The last run may have ended before it came to that.
         store.compact(position).await?;

@@ -35,6 +35,8 @@ pub(crate) struct Staging<'a> {
     pub(crate) changes: Vec<Change>,
     /// Bytes of keys and values in `writes`.
     pub(crate) bytes: usize,
+    /// Keys that the current request has deleted.
+    deleted: Vec<Bytes>,
     read: &'a Reading<'a>,
     has_lease: &'a dyn Fn(i64) -> bool,
 }
@@ -43,17 +45,42 @@ impl<'a> Staging<'a> {
     /// Nothing applied yet.
     pub(crate) fn new(state: State, read: &'a Reading<'a>, has_lease: &'a dyn Fn(i64) -> bool) -> Staging<'a> {
         let before = state.position;
-        Staging { state, writes: Vec::new(), before, changes: Vec::new(), bytes: 0, read, has_lease }
+        Staging {
+            state,
+            writes: Vec::new(),
+            before,
+            changes: Vec::new(),
+            bytes: 0,
+            deleted: Vec::new(),
+            read,
+            has_lease,
+        }
     }
 
     /// Applies a request, which was checked. One that is refused changes nothing.
     pub(crate) fn apply(&mut self, request: &Request) -> Result<Outcome, Refusal> {
         let before = (self.state.clone(), self.writes.len(), self.changes.len(), self.bytes);
-        self.apply_all(request).inspect_err(|_| {
+        let applied = self.apply_all(request);
+        if applied.is_ok() {
+            self.end_request();
+        } else {
             self.writes.truncate(before.1);
             self.changes.truncate(before.2);
+            self.deleted.clear();
             (self.state, self.bytes) = (before.0, before.3);
-        })
+        }
+        applied
+    }
+
+    /// After all that a request writes come the store's own deletes, which let compaction drop keys: so a compaction to just
+    /// before them drops what the request has replaced, and keeps what it has done.
+    pub(crate) fn end_request(&mut self) {
+        for key in std::mem::take(&mut self.deleted) {
+            // One request may delete a key and write it again.
+            if self.state.latest(&key).is_none() {
+                self.push(store_key(&key), None);
+            }
+        }
     }
 
     fn apply_all(&mut self, request: &Request) -> Result<Outcome, Refusal> {
@@ -181,14 +208,13 @@ impl<'a> Staging<'a> {
         Outcome::DeleteRange { revision: self.state.revision, deleted: found.len() as i64, previous }
     }
 
-    /// Deletes a key that is there.
+    /// Deletes a key that is there. [`Staging::end_request`] must follow.
     pub(crate) fn delete_key(&mut self, key: &Bytes, revision: i64) {
         let version = Version { revision, position: self.next_position(), ..Version::default() };
-        let name = store_key(key);
-        // What happened, for who asks for it later; and then the store's own delete, which lets compaction drop the key.
-        self.push(name.clone(), Some(version.encode(&[])));
-        self.push(name, None);
+        // What happened is stored too, for who asks for it later.
+        self.push(store_key(key), Some(version.encode(&[])));
         self.write(key, version, Bytes::new());
+        self.deleted.push(key.clone());
     }
 
     /// Writes something to the store that is no key of a client's.

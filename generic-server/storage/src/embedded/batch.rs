@@ -20,6 +20,9 @@ pub(crate) struct Write {
     pub(crate) answer: oneshot::Sender<Result<Revision, Error>>,
 }
 
+/// Writes that belong together: each a key with a value and its checksum, or with nothing, which deletes it.
+pub(crate) type Writes = Vec<(Arc<str>, Option<(Bytes, u32)>)>;
+
 /// What a write does.
 pub(crate) enum Change {
     /// Sets a value, and then further ones, each at the next revision.
@@ -27,7 +30,7 @@ pub(crate) enum Change {
     /// Deletes the key.
     Delete { expected: Revision },
     /// Writes these keys, whatever is there, each at the next revision: `None` deletes one.
-    All(Vec<(Arc<str>, Option<(Bytes, u32)>)>),
+    All(Writes),
 }
 
 /// A write that is going to happen.
@@ -114,7 +117,7 @@ impl Batch {
         index: &Index,
         mut revision: Revision,
         seen: &mut HashMap<Arc<str>, Option<Found>>,
-        writes: Vec<(Arc<str>, Option<(Bytes, u32)>)>,
+        writes: Writes,
         mut answer: Option<oneshot::Sender<Result<Revision, Error>>>,
     ) -> Revision {
         self.planned.reserve(writes.len());

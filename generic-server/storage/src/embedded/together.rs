@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Embedded,
-    batch::{Batch, Change, Write},
+    batch::{Batch, Change, Write, Writes},
     blocking, format,
     pending::Entries,
     read::{Values, changes},
@@ -18,9 +18,6 @@ use super::{
     writer::{MOST_BYTES, Request, Writer},
 };
 use crate::{Error, Event, Revision};
-
-/// Writes that belong together: each a key with a value and its checksum, or with nothing, which deletes it.
-pub(crate) type Writes = Vec<(Arc<str>, Option<(Bytes, u32)>)>;
 
 /// What a write takes in a frame beside its key and value, at most.
 const RECORD: usize = 64;

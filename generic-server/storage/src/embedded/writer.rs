@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Shared,
-    batch::{Batch, Change, Planned, Write},
+    batch::{Batch, Change, Planned, Write, Writes},
     checkpoint::Checkpoints,
     copy::Copied,
     index::Found,
@@ -19,7 +19,6 @@ use super::{
     read::{Past, changes},
     restore::{Content, Restored},
     room, together,
-    together::Writes,
     trouble::Part,
 };
 use crate::{
