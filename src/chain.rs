@@ -124,7 +124,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         tokens: identity::bearer_tokens(config, &metrics, &server, following)?,
         service_accounts: identity::service_accounts(config, pki, &metrics).await?,
         trust: identity::trust(pki)?,
-        kubelets: kubelets(config, pki)?,
+        kubelets: kubelets(config, pki, registry)?,
         address: identity::public_address(config, address),
         host,
         leadership: config.leadership,
@@ -349,7 +349,7 @@ fn storage_readiness(caches: Vec<Arc<Cache>>, patience: Duration) -> Task {
 }
 
 /// How kubelets are reached.
-fn kubelets(config: &Config, pki: &Pki) -> Result<kube_core::connect::Settings> {
+fn kubelets(config: &Config, pki: &Pki, metrics: &prometheus::Registry) -> Result<kube_core::connect::Settings> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.kubelet_client;
     Ok(kube_core::connect::Settings {
@@ -357,6 +357,13 @@ fn kubelets(config: &Config, pki: &Pki) -> Result<kube_core::connect::Settings> 
         authorities: config.kubelet.ca.as_deref().map(read).transpose()?,
         address_types: config.kubelet.address_types.iter().map(|kind| Str::from(kind.as_str())).collect(),
         streams_need_create: config.features.is_on("AuthorizePodWebsocketUpgradeCreatePermission"),
+        websockets: kube_core::connect::Websockets {
+            translates: config.features.is_on("TranslateStreamCloseWebsocketRequests"),
+            tunnels: config.features.is_on("PortForwardWebsockets"),
+            extends: config.features.is_on("ExtendWebSocketsToKubelet"),
+        },
+        rate: config.kubelet.rate,
+        metrics: kube_core::connect::StreamMetrics::registered(metrics),
     })
 }
 

@@ -1,16 +1,20 @@
 //! Handing a request on: bodies stream both ways, upgrades pass through.
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
+pub mod upgrade;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 
 use crate::{
     body::Body,
-    recorded::{OfTunnel, Tunnel},
     request::Request,
     response::{NO_CACHE, Response},
     serve::Peer,
 };
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use outbound::{HttpsClient, transport};
+use streaming::throttle::{Rate, join};
+use upgrade::{Answer, switch};
 
 /// Headers that are about one connection, not about the request (RFC 9110, 7.6.1). Credentials for a proxy are among them.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -74,25 +78,55 @@ pub async fn forward(
     target: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ForwardError> {
+    forward_at(client, request, target, headers, None).await
+}
+
+/// The same; where the protocol is switched, bytes go both ways at this rate.
+///
+/// # Errors
+/// As [`forward`].
+pub async fn forward_at(
+    client: &HttpsClient,
+    request: &mut Request,
+    target: Uri,
+    headers: HeaderMap,
+    rate: Option<Rate>,
+) -> Result<Response, ForwardError> {
     let upgrade = headers.contains_key(header::UPGRADE);
-    let body = request.body.take().map_or_else(Body::empty, Body::wrap).boxed_unsync();
-    let (host, address) = (target.host().unwrap_or_default().to_owned(), dialled(&target));
-    let mut outgoing = http::Request::new(body);
-    *outgoing.method_mut() = request.method.clone();
-    *outgoing.uri_mut() = target;
-    *outgoing.version_mut() = Version::HTTP_11;
-    *outgoing.headers_mut() = headers;
-    let unreachable = |error| ForwardError::Unreachable(transport(&error, &host, &address));
-    let mut response = client.request(outgoing).await.map_err(unreachable)?;
+    let body = request.body.take().map_or_else(Body::empty, Body::wrap);
+    let mut response = send(client, request.method.clone(), target, headers, body).await?;
     check_protocol(upgrade, response.status(), response.headers())?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let tunnel = join(request, &mut response);
-        response.extensions_mut().insert(OfTunnel(tunnel));
-        return Ok(response.map(|_| Body::empty()));
+        let headers = std::mem::take(response.headers_mut());
+        let backend = Answer::of(response);
+        let joined = switch(request, headers, move |client| async move {
+            if let Ok(backend) = backend.connection().await {
+                join(client, backend, rate).await;
+            }
+        });
+        return joined.map_err(|status| ForwardError::Protocol(status.message));
     }
     strip(response.headers_mut());
     shield(response.headers_mut());
     Ok(response.map(Body::wrap))
+}
+
+/// Sends a request to another server.
+async fn send(
+    client: &HttpsClient,
+    method: Method,
+    target: Uri,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<http::Response<Incoming>, ForwardError> {
+    let (host, address) = (target.host().unwrap_or_default().to_owned(), dialled(&target));
+    let mut outgoing = http::Request::new(body.boxed_unsync());
+    *outgoing.method_mut() = method;
+    *outgoing.uri_mut() = target;
+    *outgoing.version_mut() = Version::HTTP_11;
+    *outgoing.headers_mut() = headers;
+    let unreachable = |error| ForwardError::Unreachable(transport(&error, &host, &address));
+    client.request(outgoing).await.map_err(unreachable)
 }
 
 /// Host and port, as errors show them.
@@ -142,7 +176,7 @@ pub fn wants_upgrade(headers: &HeaderMap) -> bool {
 }
 
 /// Removes what is about the connection, and what the connection header names.
-fn strip(headers: &mut HeaderMap) {
+pub fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = tokens(headers, &header::CONNECTION).filter_map(|name| name.parse().ok()).collect();
     for name in HOP_BY_HOP.iter().chain(&named) {
         headers.remove(name);
@@ -168,22 +202,6 @@ fn forwarded(headers: &mut HeaderMap, request: &Request) {
         headers.insert("x-forwarded-host", host);
     }
     headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
-}
-
-/// Connects the two ends of an upgraded connection until one of them closes.
-fn join(request: &mut Request, response: &mut http::Response<hyper::body::Incoming>) -> Tunnel {
-    let tunnel = Tunnel::default();
-    let Some(client) = request.extensions.remove::<hyper::upgrade::OnUpgrade>() else { return tunnel };
-    let backend = hyper::upgrade::on(response);
-    let held = tunnel.clone();
-    tokio::spawn(async move {
-        let _held = held;
-        let (Ok(client), Ok(backend)) = tokio::join!(client, backend) else { return };
-        let (mut client, mut backend) = (hyper_util::rt::TokioIo::new(client), hyper_util::rt::TokioIo::new(backend));
-        // Either end may just go away: that is how such connections end.
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut backend).await;
-    });
-    tunnel
 }
 
 #[cfg(test)]

@@ -63,7 +63,8 @@ fn written(method: &str, path: &str, content_type: &str, body: &[u8]) -> Vec<u8>
 
 /// An answer whose body is still to come: the status, the headers and where to read it.
 type Begun = (u16, Vec<(String, String)>, Reader);
-type Reader = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+/// Reads an answer's body, or the protocol that it switches to.
+pub(crate) type Reader = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 /// A watch that is read as its events come, or not at all. It ends for the server when this is dropped.
 pub struct Watch {
@@ -154,7 +155,7 @@ pub fn switched(port: u16, request: &[u8], sent: &[u8]) -> std::io::Result<Reply
 }
 
 /// Sends a request and reads the head of the answer: its status and its headers.
-fn exchange(address: &str, request: &[u8]) -> std::io::Result<Begun> {
+pub(crate) fn exchange(address: &str, request: &[u8]) -> std::io::Result<Begun> {
     exchange_over(tls_config(), address, request)
 }
 

@@ -1,6 +1,6 @@
 //! Services' addresses and ports, and how the server reaches kubelets, aggregated servers and webhooks.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, num::NonZeroU64, path::PathBuf, time::Duration};
 
 use generic_server::serve::CertificateFiles;
 use kube_core::service_network::Reconciler;
@@ -102,6 +102,8 @@ pub struct Kubelet {
     pub address_types: Vec<String>,
     /// `--kubelet-timeout`.
     pub timeout: Duration,
+    /// `--max-connection-bytes-per-sec`; `None`: no limit.
+    pub rate: Option<NonZeroU64>,
 }
 
 impl Kubelet {
@@ -111,6 +113,8 @@ impl Kubelet {
             certificate: findings.pair(flags, "kubelet-client-certificate", "kubelet-client-key"),
             address_types: flags.list("kubelet-preferred-address-types"),
             timeout: findings.duration(flags, "kubelet-timeout"),
+            // As upstream: what is no limit is none, whatever its sign.
+            rate: u64::try_from(flags.int("max-connection-bytes-per-sec")).ok().and_then(NonZeroU64::new),
         }
     }
 }

@@ -249,7 +249,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Misc, "kubelet-preferred-address-types", Strings, "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]", Used, "Which of a node's addresses to use, best first."),
     row(Misc, "kubelet-timeout", Duration, "5s", NoEffectYet, "How long a kubelet may take to answer."),
     row(Misc, "kubernetes-service-node-port", Int, "", Used, "The node port of the kubernetes service; 0: it has none."),
-    row(Misc, "max-connection-bytes-per-sec", Int, "", NoEffectYet, "Limits what one user's upgraded connection carries per second; 0: no limit."),
+    row(Misc, "max-connection-bytes-per-sec", Int, "", Used, "What an upgraded connection (exec, attach, port-forward, proxies) carries a second in each direction, in bytes; 0: no limit."),
     row(Misc, "peer-advertise-ip", String, "", NoEffectYet, "The address at which other API servers reach this one."),
     row(Misc, "peer-advertise-port", String, "", NoEffectYet, "The port at which other API servers reach this one."),
     row(Misc, "peer-ca-file", String, "", NoEffectYet, "The certificate authority of the other API servers."),

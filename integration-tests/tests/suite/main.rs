@@ -39,6 +39,7 @@ mod slow_watchers;
 mod snapshots;
 mod soak;
 mod storage_flags;
+mod streams;
 mod texts;
 mod unreadable;
 mod watches;

@@ -28,6 +28,8 @@ pub(super) struct Kubelets {
 pub(super) struct Kubelet {
     pub(super) host: String,
     pub(super) port: String,
+    /// It says that it speaks WebSocket as this server would (the feature ExtendWebSocketsToKubelet).
+    pub(super) has_websockets: bool,
 }
 
 impl Kubelet {
@@ -51,7 +53,9 @@ impl Kubelets {
         let host = self.host(&node)?.to_owned();
         let port = node.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_i64);
         let port = port.filter(|port| *port > 0).unwrap_or(PORT);
-        Ok(Kubelet { host, port: port.to_string() })
+        let declared = node.at(&["status", "declaredFeatures"]).and_then(Value::as_array).unwrap_or_default();
+        let has_websockets = declared.iter().any(|feature| feature.as_str() == Some("ExtendWebSocketsToKubelet"));
+        Ok(Kubelet { host, port: port.to_string(), has_websockets })
     }
 
     fn host<'a>(&self, node: &'a Value) -> Result<&'a str, Status> {

@@ -16,7 +16,9 @@ use machinery::{
     request::Query,
 };
 
-use super::{Outlets, container, target::with_query};
+use streaming::websocket::is_websocket;
+
+use super::{Outlets, container, target::with_query, websocket};
 
 /// Serves logs.
 pub(super) struct Logs(pub(super) Arc<Outlets>);
@@ -54,6 +56,9 @@ impl Endpoint for Logs {
         let answer = answer.map_err(|why| Status::unknown_error(format!("Get {url:?}: {why}")))?;
         if !(200..=206).contains(&answer.status().as_u16()) {
             return Err(refusal(answer, &name).await);
+        }
+        if is_websocket(&request.headers) {
+            return websocket::messages(&mut request, answer.into_body());
         }
         Ok(response::bytes(StatusCode::OK, "text/plain", answer.into_body()))
     }

@@ -3,10 +3,12 @@
 mod container;
 mod kubelet;
 mod log;
+mod metrics;
 mod options;
 mod proxy;
 mod stream;
 mod target;
+mod websocket;
 
 use std::sync::Arc;
 
@@ -21,8 +23,11 @@ use http::StatusCode;
 use machinery::{Str, meta::status::Status};
 use outbound::{HttpsClient, Identity, Trust, client, plain_client};
 
+use streaming::throttle::Rate;
+
 use kubelet::Kubelets;
 use log::Logs;
+pub use metrics::StreamMetrics;
 use proxy::{Proxied, Proxy};
 use stream::{Stream, Streamed};
 
@@ -37,6 +42,23 @@ pub struct Settings {
     pub address_types: Vec<Str>,
     /// Whether streams that are upgraded by GET need the permission to create as those by POST do.
     pub streams_need_create: bool,
+    /// Who speaks WebSocket.
+    pub websockets: Websockets,
+    /// What an upgraded connection carries a second in each direction (`--max-connection-bytes-per-sec`).
+    pub rate: Option<Rate>,
+    /// What is counted of streams.
+    pub metrics: StreamMetrics,
+}
+
+/// Who speaks WebSocket with clients: the gates about it.
+#[derive(Clone, Copy, Default)]
+pub struct Websockets {
+    /// This server translates commands (TranslateStreamCloseWebsocketRequests).
+    pub translates: bool,
+    /// This server has a tunnel for forwarded ports (PortForwardWebsockets).
+    pub tunnels: bool,
+    /// Kubelets that say that they can do either do it themselves (ExtendWebSocketsToKubelet).
+    pub extends: bool,
 }
 
 /// What all of them need.
@@ -48,6 +70,8 @@ struct Outlets {
     kubelets: Kubelets,
     /// For what pods, services and nodes serve beside the kubelet.
     plain: HttpsClient,
+    /// What an upgraded connection carries a second in each direction.
+    rate: Option<Rate>,
 }
 
 /// A subresource of the core group, as `resource/subresource`, and who serves it.
@@ -73,9 +97,16 @@ pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<
         endpoints: lister("endpoints"),
         kubelets,
         plain: plain_client()?,
+        rate: settings.rate,
     });
     let stream = |what| -> Arc<dyn Endpoint> {
-        Arc::new(Stream { what, outlets: outlets.clone(), needs_create: settings.streams_need_create })
+        Arc::new(Stream {
+            what,
+            outlets: outlets.clone(),
+            needs_create: settings.streams_need_create,
+            websockets: settings.websockets,
+            metrics: settings.metrics.clone(),
+        })
     };
     let proxy = |what| -> Arc<dyn Endpoint> { Arc::new(Proxy { what, outlets: outlets.clone() }) };
     Ok(vec![

@@ -74,7 +74,7 @@ impl Proxy {
         let target = format!("{}://{}{rest}{query}", location.scheme, location.authority);
         let target: Uri = target.parse().map_err(|e| Status::bad_request(format!("the path is no URL's: {e}")))?;
         let headers = generic_server::proxy::headers_of(request);
-        match generic_server::proxy::forward(location.client, request, target, headers).await {
+        match generic_server::proxy::forward_at(location.client, request, target, headers, self.outlets.rate).await {
             Ok(mut response) => {
                 rewrite_location(&mut response, &base, &location.authority);
                 Ok(response)

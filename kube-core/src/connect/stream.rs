@@ -4,11 +4,24 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::Attributes;
-use generic_server::{endpoint::Endpoint, proxy::ForwardError, request::Request, response::Response};
+use generic_server::{
+    endpoint::Endpoint,
+    proxy::{ForwardError, forward_at, headers_of, wants_upgrade},
+    request::Request,
+    response::Response,
+};
+use http::{HeaderMap, Uri};
 use machinery::meta::{GroupResource, status::Status};
 use machinery::request::{Query, RequestInfo, Verb};
+use streaming::{
+    remote_command, tunnel,
+    websocket::{asked_protocols, is_websocket},
+};
 
-use super::{Outlets, admit, container, target::with_query, warned};
+use super::{
+    Outlets, Websockets, admit, container, kubelet::Kubelet, metrics::StreamMetrics, target::with_query, warned,
+    websocket,
+};
 
 /// What is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +40,8 @@ pub(super) struct Stream {
     pub(super) outlets: Arc<Outlets>,
     /// The gate AuthorizePodWebsocketUpgradeCreatePermission.
     pub(super) needs_create: bool,
+    pub(super) websockets: Websockets,
+    pub(super) metrics: StreamMetrics,
 }
 
 #[async_trait]
@@ -60,19 +75,54 @@ impl Stream {
             return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
         }
         let kubelet = outlets.kubelets.find(node, &outlets.pods.group_resource()).await?;
-        if !generic_server::proxy::wants_upgrade(&request.headers) {
-            return Err(Status::bad_request("Upgrade request required"));
-        }
         let path = with_query(&path, parameters(self.what, &request.query));
         let url = format!("https://{}{path}", kubelet.authority());
         let target = url.parse().map_err(Status::internal_error)?;
-        let headers = generic_server::proxy::headers_of(request);
-        generic_server::proxy::forward(&outlets.kubelets.client, request, target, headers).await.map_err(
-            |why| match why {
-                ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
-                ForwardError::Protocol(why) => Status::unknown_error(why),
-            },
-        )
+        if self.speaks_websocket(&kubelet) && self.is_asked_for(&request.headers) {
+            return self.websocket(request, target).await;
+        }
+        if !wants_upgrade(&request.headers) {
+            return Err(Status::bad_request("Upgrade request required"));
+        }
+        let headers = headers_of(request);
+        let forwarded = forward_at(&outlets.kubelets.client, request, target, headers, outlets.rate);
+        forwarded.await.map_err(failed)
+    }
+
+    /// Whether this server speaks WebSocket, and not the kubelet.
+    fn speaks_websocket(&self, kubelet: &Kubelet) -> bool {
+        let speaks =
+            if self.what == Streamed::PortForward { self.websockets.tunnels } else { self.websockets.translates };
+        let by_kubelet = self.websockets.extends && kubelet.has_websockets;
+        if speaks {
+            self.metrics.routed(self.what, by_kubelet);
+        }
+        speaks && !by_kubelet
+    }
+
+    /// Whether a client asks for one of the protocols that this server speaks; others are the kubelet's.
+    fn is_asked_for(&self, headers: &HeaderMap) -> bool {
+        let is_ours = |protocol: &str| match self.what {
+            Streamed::PortForward => tunnel::carried(protocol).is_some(),
+            _ => protocol == remote_command::PROTOCOL,
+        };
+        is_websocket(headers) && asked_protocols(headers).any(is_ours)
+    }
+
+    async fn websocket(&self, request: &mut Request, target: Uri) -> Result<Response, Status> {
+        let (client, rate) = (&self.outlets.kubelets.client, self.outlets.rate);
+        if self.what == Streamed::PortForward {
+            return websocket::ports(request, client, target, rate, &self.metrics).await.map_err(failed);
+        }
+        let flag = |name| request.query.flag(name);
+        let options = remote_command::Options {
+            stdin: flag("stdin"),
+            stdout: flag("stdout"),
+            stderr: flag("stderr"),
+            tty: flag("tty"),
+            rate,
+        };
+        websocket::command(request, client, target, options, &self.metrics)
     }
 
     fn options_kind(&self) -> &'static str {
@@ -81,6 +131,14 @@ impl Stream {
             Streamed::Attach => "PodAttachOptions",
             Streamed::PortForward => "PodPortForwardOptions",
         }
+    }
+}
+
+/// What a client is told when its request could not be handed on.
+fn failed(why: ForwardError) -> Status {
+    match why {
+        ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
+        ForwardError::Protocol(why) => Status::unknown_error(why),
     }
 }
 
