@@ -86,7 +86,8 @@ fn logs_and_paths_of_a_node_come_from_its_kubelet() {
         "/containerLogs/default/p/c?previous=true&tailLines=5",
     );
     check("/api/v1/nodes/node-1/proxy/pods?limit=5", "/pods?limit=5");
-    check("/api/v1/nodes/node-1/proxy/a%2Fb/", "/a%2Fb/");
+    check("/api/v1/nodes/node-1/proxy/a%2Fb/", "/a/b/");
+    check("/api/v1/nodes/node-1/proxy/a/..//./b", "/b");
     assert_eq!(server.kubectl(&["logs", "p", "--tail=5"]), "GET /containerLogs/default/p/c?tailLines=5 HTTP/1.1");
     let root = server.request("GET", "/api/v1/nodes/node-1/proxy", None);
     assert_eq!(root.status, 301);

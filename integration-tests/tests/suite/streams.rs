@@ -6,7 +6,7 @@ use std::{
     process::Stdio,
 };
 
-use integration_tests::{Kubelet, Server, WebSocket, free_port, with_each_kubectl};
+use integration_tests::{Kubelet, Server, WebSocket, free_port, own_address, with_each_kubectl};
 use serde_json::{Value, json};
 
 const POD: &str = "/api/v1/namespaces/default/pods/p";
@@ -391,4 +391,55 @@ fn forwarded(server: &Server, speaks: &str, port: u16) {
     }
     child.kill().expect("killed");
     child.wait().expect("waited for");
+}
+
+/// A server of this machine, at an address that pods may have, that answers with this document.
+fn page(head: &'static str, document: &'static str) -> (String, u16) {
+    let address = own_address();
+    let listener = TcpListener::bind((address.as_str(), 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines().map_while(Result::ok);
+            let asked: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+            let body = if document.is_empty() { asked.join("\n").to_ascii_lowercase() } else { document.to_owned() };
+            let length = body.len();
+            let answer = format!("HTTP/1.1 {head}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (address, port)
+}
+
+#[test]
+fn pages_of_pods_lead_back_to_them() {
+    let server = Server::start();
+    with_pod(&server, free_port());
+    let html = "200 OK\r\nContent-Type: text/html; charset=utf-8\r\nSet-Cookie: a=b; Path=/\r\n";
+    let ask = |head: &'static str, document: &'static str, path: &str| {
+        let (address, port) = page(head, document);
+        let at = json!({"status": {"podIPs": [{"ip": address}], "podIP": address}});
+        assert_eq!(server.request("PATCH", &format!("{POD}/status"), Some(&at)).status, 200);
+        let base = format!("{POD}:{port}/proxy");
+        let reply = server.request("GET", &format!("{base}{path}"), None);
+        (base, reply)
+    };
+    let (base, reply) = ask(html, "<A HREF=/x>y</A><!-- <a href=/x> --><img src='z'>", "/");
+    assert_eq!(reply.text(), format!("<a href=\"{base}/x\">y</A><!-- <a href=/x> --><img src=\"z\">"));
+    let cookie = reply.headers.iter().find(|(name, _)| name == "set-cookie").map(|(_, value)| value.as_str());
+    assert_eq!(cookie, Some("a=b; Path=/"));
+    let plain = "200 OK\r\nContent-Type: text/plain\r\n";
+    assert_eq!(ask(plain, "<A HREF=/x>", "/").1.text(), "<A HREF=/x>");
+    let (base, reply) = ask("302 Found\r\nLocation: /login?x\r\n", "-", "/");
+    let location = reply.headers.iter().find(|(name, _)| name == "location").map(|(_, value)| value.clone());
+    assert_eq!((reply.status, location), (302, Some(format!("{base}/login?x"))));
+    let (_, reply) = ask("302 Found\r\nLocation: %zz\r\n", "-", "/");
+    assert_eq!(reply.status, 500);
+    let (base, reply) = ask(plain, "", "/a/../b%2Fc?q=%2F");
+    let asked = reply.text();
+    assert!(asked.starts_with("get /b/c?q=%2f http/1.1\n"), "{asked}");
+    for line in ["host: localhost".to_owned(), format!("x-forwarded-uri: {base}/b/c")] {
+        assert!(asked.lines().any(|own| own == line), "{line}: {asked}");
+    }
+    assert!(!asked.contains("x-forwarded-host") && !asked.contains("authorization"), "{asked}");
 }

@@ -6,6 +6,7 @@ mod log;
 mod metrics;
 mod options;
 mod proxy;
+mod rewrite;
 mod stream;
 mod target;
 mod websocket;

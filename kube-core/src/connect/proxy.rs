@@ -5,16 +5,17 @@ use std::{net::IpAddr, sync::Arc};
 use async_trait::async_trait;
 use generic_server::{
     endpoint::Endpoint,
-    proxy::ForwardError,
+    proxy::{ForwardError, forward_at, headers_of, wants_upgrade},
     request::Request,
     response::{self, Response},
 };
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use machinery::{Value, meta::status::Status};
 use outbound::HttpsClient;
 
 use super::{
     Outlets, admit,
+    rewrite::{Place, cleaned, rewritten},
     target::{authority, is_proxyable, parse},
     warned,
 };
@@ -65,19 +66,21 @@ impl Proxy {
         };
         let (base, rest) = split_path(request.uri.path(), self.what != Proxied::Node);
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        if rest.is_empty() && is_read && !generic_server::proxy::wants_upgrade(&request.headers) {
+        if rest.is_empty() && is_read && !wants_upgrade(&request.headers) {
             return Ok(with_slash(&request.uri));
         }
         let base = base.to_owned();
         let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let rest = if rest.is_empty() { "/" } else { rest };
+        let rest = cleaned(rest);
         let target = format!("{}://{}{rest}{query}", location.scheme, location.authority);
         let target: Uri = target.parse().map_err(|e| Status::bad_request(format!("the path is no URL's: {e}")))?;
-        let headers = generic_server::proxy::headers_of(request);
-        match generic_server::proxy::forward_at(location.client, request, target, headers, self.outlets.rate).await {
-            Ok(mut response) => {
-                rewrite_location(&mut response, &base, &location.authority);
-                Ok(response)
+        let (upgrades, host) = (wants_upgrade(&request.headers), host_of(request));
+        let headers = headers_for(request, &host, (!upgrades).then(|| format!("{base}{rest}")));
+        match forward_at(location.client, request, target, headers, self.outlets.rate).await {
+            Ok(answer) if upgrades => Ok(answer),
+            Ok(answer) => rewritten(answer, Place { base, authority: location.authority, host }),
+            Err(ForwardError::Unreachable(why)) if upgrades => {
+                Err(Status::unknown_error(format!("error dialing backend: {why}")))
             }
             Err(ForwardError::Unreachable(why)) => {
                 Err(Status::service_unavailable(format!("error trying to reach service: {why}")))
@@ -195,6 +198,30 @@ fn split_path(path: &str, namespaced: bool) -> (&str, &str) {
     path.split_at(end)
 }
 
+/// The headers for what is proxied to: it is asked as this server was, and is told where it is to be found.
+fn headers_for(request: &Request, host: &str, path: Option<String>) -> HeaderMap {
+    let mut headers = headers_of(request);
+    for name in ["x-forwarded-host", "x-forwarded-proto", "x-forwarded-uri"] {
+        match request.headers.get(name) {
+            Some(own) => drop(headers.insert(name, own.clone())),
+            None => drop(headers.remove(name)),
+        }
+    }
+    if let Ok(host) = HeaderValue::from_str(host) {
+        headers.insert(header::HOST, host);
+    }
+    if let Some(path) = path.and_then(|path| HeaderValue::from_str(&path).ok()) {
+        headers.insert("x-forwarded-uri", path);
+    }
+    headers
+}
+
+/// The host that the client has asked.
+fn host_of(request: &Request) -> String {
+    let named = request.header(header::HOST.as_str()).map(str::to_owned);
+    named.or_else(|| request.uri.authority().map(ToString::to_string)).unwrap_or_default()
+}
+
 /// Relative links need a slash at the end of the root.
 fn with_slash(uri: &Uri) -> Response {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -205,25 +232,6 @@ fn with_slash(uri: &Uri) -> Response {
         headers.insert(header::LOCATION, location);
     }
     response
-}
-
-/// A redirect within what is proxied stays within it.
-fn rewrite_location(response: &mut Response, base: &str, authority: &str) {
-    let Some(location) = response.headers().get(header::LOCATION).and_then(|v| v.to_str().ok()) else { return };
-    let Some(rewritten) = rewritten(location, base, authority) else { return };
-    if let Ok(value) = HeaderValue::from_str(&rewritten) {
-        response.headers_mut().insert(header::LOCATION, value);
-    }
-}
-
-/// The location below `base`; `None` if it leads elsewhere, or is relative.
-fn rewritten(location: &str, base: &str, authority: &str) -> Option<String> {
-    let path = match location.split_once("://") {
-        Some((_, rest)) => rest.strip_prefix(authority)?,
-        None => location,
-    };
-    let absolute = path.starts_with('/') && !path.starts_with("//") && !path.starts_with(base);
-    absolute.then(|| format!("{base}{path}"))
 }
 
 #[cfg(test)]
@@ -240,19 +248,6 @@ mod tests {
         check("/api/v1/namespaces/n/pods/p/proxy/", true, "/");
         check("/api/v1/namespaces/n/services/s:80/proxy/a%2Fb/c", true, "/a%2Fb/c");
         check("/api/v1/nodes/n/proxy/metrics", false, "/metrics");
-    }
-
-    #[test]
-    fn redirects_stay_within_the_proxy() {
-        let check = |location: &str, expect: Option<&str>| {
-            assert_eq!(rewritten(location, "/base/proxy", "192.0.2.1:80").as_deref(), expect, "{location}");
-        };
-        check("/login", Some("/base/proxy/login"));
-        check("http://192.0.2.1:80/login", Some("/base/proxy/login"));
-        check("http://example.com/login", None);
-        check("//example.com/login", None);
-        check("next", None);
-        check("/base/proxy/x", None);
     }
 
     #[test]

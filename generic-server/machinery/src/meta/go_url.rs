@@ -99,15 +99,7 @@ impl<'a> GoUrl<'a> {
         if self.path == "*" || self.path.bytes().all(is_escaped) {
             return self.path.to_owned();
         }
-        let mut out = String::with_capacity(self.path.len() + 8);
-        for b in unescape(self.path) {
-            if is_plain(b) || b"$&+,/:;=@".contains(&b) {
-                out.push(char::from(b));
-            } else {
-                out.push_str(&format!("%{b:02X}"));
-            }
-        }
-        out
+        escape_path(&unescape(self.path))
     }
 
     /// The URL that a reference means that was found at this one, an absolute URL: without dots in its path.
@@ -137,6 +129,19 @@ impl<'a> GoUrl<'a> {
     }
 }
 
+/// A path with what cannot stand in it escaped.
+pub fn escape_path(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len() + 8);
+    for b in path {
+        if is_plain(*b) || b"$&+,/:;=@".contains(b) {
+            out.push(char::from(*b));
+        } else {
+            out.push_str(&format!("%{b:02X}"));
+        }
+    }
+    out
+}
+
 /// A path without `.` and `..`.
 fn clean_path(path: &str) -> String {
     if !path.split('/').any(|step| matches!(step, "." | "..")) {
@@ -162,7 +167,7 @@ fn is_plain(b: u8) -> bool {
 }
 
 /// Undoes well-formed escapes.
-fn unescape(text: &str) -> Vec<u8> {
+pub fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
