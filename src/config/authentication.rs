@@ -131,15 +131,6 @@ fn token_webhook(flags: &Parsed, findings: &mut Findings) -> Option<TokenWebhook
 /// Without flags: the headers that every aggregated API server expects.
 fn request_header(flags: &Parsed, findings: &mut Findings) -> RequestHeader {
     let client_ca = findings.file(flags, "requestheader-client-ca-file");
-    let mut headers = |flag: &str, usual: &str| {
-        let names = flags.list(flag);
-        for name in &names {
-            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                findings.error(format!("--{flag}: {name:?} is not a valid header name"));
-            }
-        }
-        if names.is_empty() && !usual.is_empty() { vec![usual.to_owned()] } else { names }
-    };
     let allowed_names = flags.list("requestheader-allowed-names");
     let clients = flags.text("client-ca-file");
     if let Some(proxies) = client_ca.as_deref().filter(|_| allowed_names.is_empty() && !clients.is_empty())
@@ -151,6 +142,15 @@ fn request_header(flags: &Parsed, findings: &mut Findings) -> RequestHeader {
              proxy headers for arbitrary users",
         );
     }
+    let mut headers = |flag: &str, usual: &str| {
+        let names = flags.list(flag);
+        for name in &names {
+            if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                findings.error(format!("--{flag}: {name:?} is not a valid header name"));
+            }
+        }
+        if names.is_empty() && !usual.is_empty() { vec![usual.to_owned()] } else { names }
+    };
     RequestHeader {
         client_ca,
         allowed_names,
