@@ -34,7 +34,9 @@ pub(crate) async fn open(config: &Config) -> Result<Stores> {
             let started = embedded::start_from(snapshot, &dir);
             match started.with_context(|| format!("cannot start from the snapshot {}", snapshot.display()))? {
                 true => tracing::info!(snapshot = %snapshot.display(), "the store begins as a snapshot"),
-                false => tracing::info!(dir = %dir.display(), "there is a store already: the snapshot is not looked at"),
+                false => {
+                    tracing::info!(dir = %dir.display(), "there is a store already: the snapshot is not looked at")
+                }
             }
         }
         let store =

@@ -45,7 +45,8 @@ pub(super) async fn select(
     let candidates: Vec<Arc<Object>> = entries.into_iter().filter_map(Entry::object).cloned().collect();
     // A list of any state is answered whole.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
-    let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None };
+    let shard = options.selection.shard();
+    let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None, shard };
     let mut objects: Vec<Arc<Object>> = Vec::new();
     let mut batches = lister.stream_in_version(version.clone(), candidates.clone());
     let mut rest = candidates.into_iter();

@@ -82,16 +82,17 @@ impl Selection {
         !self.labels.is_everything() || self.fields.iter().any(|(place, ..)| matches!(place, Place::Field(_)))
     }
 
-    /// As much of it as depends on name and namespace.
+    /// As much of it as is the same in all versions of an object.
     pub(super) fn of_names(&self) -> Selection {
         let fields = self.fields.iter().filter(|(place, ..)| !matches!(place, Place::Field(_)));
-        Selection { labels: LabelSelector::default(), fields: fields.cloned().collect() }
+        Selection { labels: LabelSelector::default(), fields: fields.cloned().collect(), shard: self.shard.clone() }
     }
 
     /// Whether an object is selected that has these labels and fields in the version asked for.
     pub(super) fn matches_with(&self, object: &Object, labels: &Labels, fields: &Fields) -> bool {
         let namespace = object.namespace().unwrap_or("");
         self.matches_parts(object.name(), namespace, |i| fields.get(i).unwrap_or_default(), |key| labels.get(key))
+            && self.shard.as_ref().is_none_or(|shard| shard.matches(object))
     }
 
     /// Whether an object that is in no cache is selected. Its row has no fields of its own to select by.

@@ -37,6 +37,7 @@ pub use crate::decode::{check_namespace, conform};
 pub use body::{read_body, read_object};
 
 use crate::{
+    features::Features,
     offload,
     registry::{Registry, Written},
     request::Request,
@@ -230,7 +231,7 @@ fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
         return Err(match is_watch_path(&info.path) {
             true => Status::path_not_found(),
             false => {
-                list_options::ListOptions::read(request, row, true)?;
+                list_options::ListOptions::read(request, row, true, &Features::default())?;
                 let resource = GroupResource::new(row.group.clone(), row.plural.clone());
                 Status::method_not_supported(&resource, "watch")
             }
