@@ -21,6 +21,9 @@ use machinery::{
 
 use crate::validation::{Errors, Field};
 
+/// A feature, and what it fills in.
+type FeatureDefaults = (&'static str, fn(&mut Value));
+
 /// What a kind's strategy says.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
@@ -53,7 +56,7 @@ pub(crate) struct Rules {
     /// Fills in what depends on other members.
     pub(crate) defaults: fn(&mut Value),
     /// Fills in more where a feature is on.
-    pub(crate) feature_defaults: Option<(&'static str, fn(&mut Value))>,
+    pub(crate) feature_defaults: Option<FeatureDefaults>,
     /// Why a document is none of the kind.
     pub(crate) refuse: fn(&Value) -> Option<String>,
     /// Brings a new object into its initial state, once its status is blank.

@@ -286,11 +286,11 @@ async fn large_events_are_written_whole() {
     assert_eq!(lines(folder.path())[0]["responseObject"].as_str().map(str::len), Some(200 << 10));
 }
 
-#[test]
-fn where_the_time_went_is_noted_of_what_takes_more_than_half_a_second() {
+#[tokio::test]
+async fn where_the_time_went_is_noted_of_what_takes_more_than_half_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
     let auditor = Fixture::new().log(folder.path(), Format::Json, Mode::Blocking, None);
-    let annotations = |took: Duration, is_measured: bool| {
+    let annotations = async |took: Duration, is_measured: bool| {
         let started = Instant::now().checked_sub(took).expect("the machine has run for a while");
         let recorder = Recorder::new(Some(&auditor), &"id".into(), started);
         let request = || Request { is_measured, ..Request::default() };
@@ -301,16 +301,16 @@ fn where_the_time_went_is_noted_of_what_takes_more_than_half_a_second() {
         recorder.took_at_once(Layer::ValidatingWebhook, Duration::from_millis(20));
         recorder.took_at_once(Layer::ValidatingWebhook, Duration::from_millis(10));
         recorder.took_since(Layer::Decode, recorder.clock());
-        recorder.emit(Stage::ResponseComplete);
+        assert!(wait(recorder.emit(Stage::ResponseComplete)).await);
         let log = fs::read_to_string(folder.path().join("audit.log")).expect("a log");
         let event: Json = serde_json::from_str(log.lines().last().expect("an event")).expect("JSON");
         event["annotations"].clone()
     };
     let key = |layer: &str| format!("apiserver.latency.k8s.io/{layer}");
-    let noted = annotations(Duration::from_secs(2), true);
+    let noted = annotations(Duration::from_secs(2), true).await;
     assert_eq!((&noted[key("etcd")], &noted[key("validating-webhook")]), (&"300ms".into(), &"20ms".into()), "{noted}");
     assert!(noted[key("total")].as_str().is_some_and(|total| total.starts_with("2.")), "{noted}");
     assert!(noted[key("decode-response-object")].is_string() && noted[key("apf-queue-wait")].is_null(), "{noted}");
-    assert_eq!(annotations(Duration::ZERO, true), Json::Null, "it took no time");
-    assert_eq!(annotations(Duration::from_secs(2), false), Json::Null, "a watch lasts as long as it lasts");
+    assert_eq!(annotations(Duration::ZERO, true).await, Json::Null, "it took no time");
+    assert_eq!(annotations(Duration::from_secs(2), false).await, Json::Null, "a watch lasts as long as it lasts");
 }

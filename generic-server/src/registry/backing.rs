@@ -43,7 +43,7 @@ impl Backing {
 const ALWAYS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// Resources that are stored as one of another group: where that one is kept, they are.
-const STORED_TOGETHER: [((&str, &str), (&str, &str)); 1] = [(("events.k8s.io", "events"), ("", "events"))];
+const STORED_TOGETHER: [[(&str, &str); 2]; 1] = [[("events.k8s.io", "events"), ("", "events")]];
 
 /// Where the objects of some resources are kept, if not with all others, and how built-in ones are written.
 #[derive(Clone, Default)]
@@ -56,8 +56,8 @@ pub struct Placement {
 
 impl Placement {
     fn other(&self, group: &str, plural: &str) -> Option<&Arc<dyn Store>> {
-        let together = STORED_TOGETHER.iter().find(|(stored, _)| *stored == (group, plural));
-        let (group, plural) = together.map_or((group, plural), |(_, with)| *with);
+        let together = STORED_TOGETHER.iter().find(|[stored, _]| *stored == (group, plural));
+        let (group, plural) = together.map_or((group, plural), |[_, with]| *with);
         self.others.get(&(group.into(), plural.into()))
     }
 }

@@ -343,7 +343,7 @@ fn kubectl_streams_over_websockets_and_over_spdy() {
             let typed = "a line\n".repeat(20_000);
             assert_eq!(kubectl(&["exec", "-i", "p", "--", "cat"], &typed).1, typed);
             assert_eq!(kubectl(&["attach", "-i", "p"], "typed\n").1, "typed\n");
-            copied(&server, &|arguments| kubectl(arguments, ""));
+            copied(&server, |arguments: &[&str]| kubectl(arguments, ""));
             assert_eq!(kubectl(&["logs", "-f", "p"], "").1.lines().last(), Some("line 5"));
             forwarded(&server, speaks, echo);
         }
@@ -353,7 +353,7 @@ fn kubectl_streams_over_websockets_and_over_spdy() {
 }
 
 /// kubectl cp in both directions; the container's files are this machine's.
-fn copied(server: &Server, kubectl: &dyn Fn(&[&str]) -> (Option<i32>, String, String)) {
+fn copied(server: &Server, kubectl: impl Fn(&[&str]) -> (Option<i32>, String, String)) {
     let path = |name: &str| server.dir().join(name).display().to_string();
     std::fs::write(path("source"), vec![7; 3_000_000]).expect("written");
     std::fs::create_dir_all(path("container")).expect("made");

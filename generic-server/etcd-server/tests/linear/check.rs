@@ -54,10 +54,10 @@ pub(crate) fn check(history: &History, operations: &[Operation], attempted: &[St
 
 /// Every revision is there once, and every value once and by somebody.
 fn check_revisions(history: &History, attempted: &[String]) -> Result<(), String> {
-    if let (Some((first, _)), Some((last, _))) = (history.first_key_value(), history.last_key_value()) {
-        if last - first + 1 != history.len() as i64 {
-            return Err(format!("{} revisions from {first} to {last}", history.len()));
-        }
+    if let (Some((first, _)), Some((last, _))) = (history.first_key_value(), history.last_key_value())
+        && last - first + 1 != history.len() as i64
+    {
+        return Err(format!("{} revisions from {first} to {last}", history.len()));
     }
     let mut sent: BTreeMap<&str, usize> = attempted.iter().map(|value| (value.as_str(), 1)).collect();
     for (revision, written) in history {
