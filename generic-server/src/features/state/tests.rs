@@ -99,8 +99,8 @@ fn what_cannot_be_set_so_is_refused_in_upstreams_words() {
         36,
         &[("SidecarContainers", false), ("ImageVolume", false)],
         &[
-            "cannot set feature gate SidecarContainers to false, feature is locked to true",
             "cannot set feature gate ImageVolume to false, feature is locked to true",
+            "cannot set feature gate SidecarContainers to false, feature is locked to true",
         ],
     );
     check(34, &[("ImageVolume", false)], &[]);
@@ -158,8 +158,8 @@ fn features_are_as_they_were_in_the_emulated_version() {
     };
     check(35, "ConstrainedImpersonation", false);
     check(36, "ConstrainedImpersonation", true);
-    check(34, "ImageVolume", false);
-    check(35, "ImageVolume", true);
+    check(34, "EnvFiles", false);
+    check(35, "EnvFiles", true);
     let known = |minor: u32, name: &str| state(minor, &[]).expect("may be so").known().any(|(g, ..)| g.name == name);
     assert!(known(36, "ShardedListAndWatch") && !known(35, "ShardedListAndWatch"));
 }
