@@ -54,8 +54,14 @@ impl WebSocket {
     /// # Errors
     /// The server is gone.
     pub fn send_frame(&mut self, first: u8, payload: &[u8]) -> io::Result<()> {
-        let mut frame = vec![first, 0x80 | 127];
-        frame.extend((payload.len() as u64).to_be_bytes());
+        let mut frame = vec![first];
+        match payload.len() {
+            short @ 0..126 => frame.push(0x80 | short as u8),
+            long => {
+                frame.push(0x80 | 127);
+                frame.extend((long as u64).to_be_bytes());
+            }
+        }
         frame.extend([1, 2, 3, 4]);
         frame.extend(payload.iter().zip([1, 2, 3, 4].iter().cycle()).map(|(byte, mask)| byte ^ mask));
         self.send_raw(&frame)

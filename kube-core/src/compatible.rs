@@ -166,6 +166,7 @@ mod tests {
             };
             let object = object! {
                 "apiVersion" => api_version,
+                "kind" => "ResourceClaim",
                 "spec" => object! { "devices" => object! { "requests" => machinery::array![request] } },
             };
             let Some(Converter::Rule(rule)) = &row.conversion else {

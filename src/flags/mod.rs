@@ -39,10 +39,10 @@ mod tests {
     fn few_flags_wait_for_their_effect() {
         const TO_COME: [&str; 6] = [
             "kubelet-timeout",
-            "max-connection-bytes-per-sec",
             "peer-advertise-ip",
             "peer-advertise-port",
             "peer-ca-file",
+            "send-retry-after-while-not-ready-once",
             "tracing-config-file",
         ];
         let waiting = FLAGS.iter().filter(|flag| flag.effect == table::Effect::NoEffectYet);

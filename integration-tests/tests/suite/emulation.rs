@@ -35,7 +35,10 @@ fn an_emulated_version_says_so_and_serves_what_it_had() {
     assert_eq!(server.request("GET", "/openapi/v2", None).json()["info"]["version"], "1.33");
     assert!(server.request("GET", "/statusz", None).status == 404, "a page that it did not have");
     let metrics = server.request("GET", "/metrics", None).text();
-    assert!(metrics.contains("kubernetes_feature_enabled{name=\"ImageVolume\",stage=\"BETA\"} 0\n"), "{metrics}");
+    assert!(
+        metrics.contains("kubernetes_feature_enabled{name=\"ClusterTrustBundle\",stage=\"BETA\"} 0\n"),
+        "{metrics}"
+    );
     assert!(
         metrics
             .contains("version_info{binary=\"1.36.2\",component=\"kube\",emulation=\"1.33\",min_compat=\"1.33\"} 1\n")

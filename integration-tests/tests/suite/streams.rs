@@ -276,7 +276,7 @@ fn clients_that_vanish_and_break_the_protocol_leave_nothing_behind() {
 fn tunnels_are_recorded_when_they_are_gone() {
     let (mut server, kubelet) = (Server::prepare(), Kubelet::default());
     let (policy, log) = (server.dir().join("policy.yaml"), server.dir().join("audit.log"));
-    std::fs::write(&policy, "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
         .expect("written");
     server.set_arguments(&[
         &format!("--audit-policy-file={}", policy.display()),

@@ -17,7 +17,10 @@ use machinery::{
     codec::json,
     config::{self, Untyped},
     meta::{Meta, field_error},
-    schema::{Schema, builtin},
+    schema::{
+        Schema,
+        builtin::{self, Scheme},
+    },
 };
 
 use super::SUFFIX;
@@ -170,7 +173,13 @@ impl Kinds {
     fn unsupported(&self, untyped: &Untyped) -> Result<Decoded<'_>, String> {
         match untyped.api_version.rsplit_once('/') {
             _ if untyped.kind == "Status" => Ok(Decoded::Unsupported("v1.Status".to_owned())),
-            Some(("admissionregistration.k8s.io", version)) if shape(untyped).is_some() => {
+            Some(("admissionregistration.k8s.io", version))
+                if Scheme::of_group("admissionregistration.k8s.io").knows(
+                    "admissionregistration.k8s.io",
+                    version,
+                    &untyped.kind,
+                ) =>
+            {
                 Ok(Decoded::Unsupported(format!("{version}.{}", untyped.kind)))
             }
             _ => Err(config::unregistered(&untyped.api_version, &untyped.kind, self.registry)),
