@@ -20,8 +20,7 @@ use std::{
 use machinery::{Str, meta::status::Status};
 use tokio::{runtime, sync::oneshot};
 
-/// Documents of up to so many bytes are handled where they are, if they do not hold more than [`VALUES`]. One of this size
-/// takes some three milliseconds.
+/// Documents of up to so many bytes are handled where they are, if they do not hold more than [`VALUES`].
 pub const INLINE: usize = 64 << 10;
 
 /// Documents that are sent and hold more values than this are not handled where they are, however short they are. What takes
