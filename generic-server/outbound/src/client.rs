@@ -13,13 +13,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use rustls::{
-    ClientConfig,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-    sign::SingleCertAndKey,
-};
-
+use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::ServerName, sign::SingleCertAndKey};
 use x509::{Roots, ServerVerifier};
 
 /// A client of one server. It keeps connections open between requests.
@@ -93,7 +87,7 @@ fn build(
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(TrustAnybody),
+        Trust::Anybody => Arc::new(ServerVerifier::insecure(&provider)),
         Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
         Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
     };
@@ -127,45 +121,6 @@ fn build(
 /// The authorities that the machine believes; read when they are first needed.
 static SYSTEM: LazyLock<Arc<Roots>> =
     LazyLock::new(|| Arc::new(Roots::from_der(&rustls_native_certs::load_native_certs().certs)));
-
-/// Any certificate will do, as long as the server holds its key.
-#[derive(Debug)]
-struct TrustAnybody;
-
-impl ServerCertVerifier for TrustAnybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        x509::verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        x509::verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
-    }
-}
 
 fn provider() -> rustls::crypto::CryptoProvider {
     rustls::crypto::aws_lc_rs::default_provider()

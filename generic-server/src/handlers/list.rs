@@ -46,7 +46,7 @@ pub(super) async fn read_page(
     let snapshot = match registry.cache().read(at).await {
         Ok(snapshot) => snapshot,
         Err(CacheError::Expired { .. }) => return Err(expired(registry, options).await),
-        Err(error) => return Err(read_error(&error, &registry.group_resource())),
+        Err(error) => return Err(read_error(&error)),
     };
     match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
         Some(version) => {

@@ -75,9 +75,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         Ok(watcher) => events(watcher, frames, &target.request),
         // The request was well-formed: what cannot be watched from there is told as an event, as upstream.
         Err(error @ (CacheError::Expired { .. } | CacheError::TooLarge { .. })) => {
-            Body::full(frames.status(&read_error(&error, &target.registry.group_resource())))
+            Body::full(frames.status(&read_error(&error)))
         }
-        Err(error) => return Err(read_error(&error, &target.registry.group_resource())),
+        Err(error) => return Err(read_error(&error)),
     };
     Ok(response::bytes(StatusCode::OK, content_type, body))
 }

@@ -97,7 +97,7 @@ impl Lister {
             return Ok(());
         }
         let read = self.cache().read(ReadAt::Any).await;
-        read.map(|_| ()).map_err(|e| read_error(&e, &self.group_resource()))
+        read.map(|_| ()).map_err(|e| read_error(&e))
     }
 
     /// Ends the cache and its watches: the resource is gone, or another registry takes its place.
@@ -152,7 +152,7 @@ impl Lister {
     /// Reads what is stored at a key.
     pub(super) async fn entry(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, Status> {
         let read = self.cache().get(key, at).await;
-        read.map_err(|e| read_error(&e, &self.group_resource()))
+        read.map_err(|e| read_error(&e))
     }
 
     /// Reads one object.
@@ -211,7 +211,7 @@ impl Lister {
 }
 
 /// What a failed read of the cache means for the client.
-pub fn read_error(error: &CacheError, _resource: &GroupResource) -> Status {
+pub fn read_error(error: &CacheError) -> Status {
     match error {
         CacheError::TooLarge { asked, current } => Status::too_large_resource_version(*asked, *current, 1),
         CacheError::Expired { asked, oldest } => Status::too_old_resource_version(*asked, *oldest),

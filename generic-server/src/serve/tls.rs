@@ -12,16 +12,12 @@ use std::{
 
 use arc_swap::ArcSwap;
 use rustls::{
-    CipherSuite, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme, SupportedCipherSuite,
-    client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, SupportedKxGroup, WebPkiSupportedAlgorithms, aws_lc_rs},
-    server::{
-        ClientHello, ProducesTickets, ResolvesServerCert,
-        danger::{ClientCertVerified, ClientCertVerifier},
-    },
+    CipherSuite, DistinguishedName, ServerConfig, SupportedCipherSuite,
+    crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs},
+    server::{ClientHello, ProducesTickets, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio_util::sync::CancellationToken;
 
 use x509::Certificate;
@@ -194,7 +190,7 @@ fn configure(
     } else {
         &[&rustls::version::TLS13, &rustls::version::TLS12]
     };
-    let verifier = AskOnly { hints, algorithms: provider.signature_verification_algorithms };
+    let verifier = x509::ClientVerifier::requested(hints, &provider);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .map_err(|error| TlsError::Options(error.to_string()))?
@@ -294,53 +290,5 @@ impl ResolvesServerCert for ByName {
             find(&name).or_else(|| find(&format!("*.{}", name.split_once('.')?.1)))
         });
         Some(Arc::clone(named.unwrap_or(&self.default)))
-    }
-}
-
-/// Asks for a client certificate and takes whatever comes, or nothing.
-#[derive(Debug)]
-struct AskOnly {
-    hints: Vec<DistinguishedName>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ClientCertVerifier for AskOnly {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.hints
-    }
-
-    fn verify_client_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, rustls::Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        x509::verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        x509::verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
     }
 }

@@ -1,12 +1,13 @@
-//! What rustls needs to judge certificates as this module does: whose signature a handshake carries, who a server is, and
-//! certificates of our own, whatever their version.
+//! What rustls needs to judge certificates as this crate does: whose signature a handshake carries, who a server or a
+//! client is, and certificates of our own, whatever their version.
 
 use std::sync::Arc;
 
 use rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, PeerMisbehaved, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerMisbehaved, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
     sign::CertifiedKey,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
@@ -14,22 +15,58 @@ use webpki::RawPublicKeyEntity;
 
 use super::{Certificate, Purpose, Roots, X509Error};
 
-/// Believes servers whose certificates lead to these roots, for their names.
+/// What both sides say of a handshake's signature: it is by the key of the certificate, whatever its version.
+macro_rules! handshake_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls12_signature(message, certificate, signature, &self.algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verify_tls13_signature(message, certificate, signature, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
+}
+
+/// Believes servers whose certificates lead to these roots, for their names; or any server.
 #[derive(Debug)]
 pub struct ServerVerifier {
-    roots: Arc<Roots>,
+    roots: Option<Arc<Roots>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerVerifier {
     /// With the signatures that a provider knows.
     pub fn new(roots: Arc<Roots>, provider: &CryptoProvider) -> Self {
-        ServerVerifier { roots, algorithms: provider.signature_verification_algorithms }
+        ServerVerifier { roots: Some(roots), algorithms: provider.signature_verification_algorithms }
+    }
+
+    /// Any certificate will do, as long as the server holds its key.
+    pub fn insecure(provider: &CryptoProvider) -> Self {
+        ServerVerifier { roots: None, algorithms: provider.signature_verification_algorithms }
     }
 }
 
 fn bad(why: X509Error) -> Error {
     Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(why))))
+}
+
+fn seconds(time: UnixTime) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
 impl ServerCertVerifier for ServerVerifier {
@@ -41,35 +78,66 @@ impl ServerCertVerifier for ServerVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(roots) = &self.roots else { return Ok(ServerCertVerified::assertion()) };
         let leaf = Certificate::parse(end_entity).map_err(bad)?;
         let others =
             intermediates.iter().map(|der| Certificate::parse(der)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        self.roots.verify(&leaf, &others, Purpose::Server(&server_name.to_str()), now).map_err(bad)?;
+        roots.verify(&leaf, &others, Purpose::Server(&server_name.to_str()), seconds(now)).map_err(bad)?;
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    handshake_signatures!();
+}
+
+/// Asks clients for certificates: those that lead to these roots, or any, which are judged after the handshake.
+#[derive(Debug)]
+pub struct ClientVerifier {
+    roots: Option<Roots>,
+    /// Whose certificates a client may choose from.
+    hints: Vec<DistinguishedName>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientVerifier {
+    /// A client must show a certificate that leads to a root.
+    pub fn required(roots: Roots, provider: &CryptoProvider) -> Self {
+        let algorithms = provider.signature_verification_algorithms;
+        ClientVerifier { roots: Some(roots), hints: Vec::new(), algorithms }
     }
 
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    /// Whatever a client shows is taken, or nothing: whoever reads the certificate judges it.
+    pub fn requested(hints: Vec<DistinguishedName>, provider: &CryptoProvider) -> Self {
+        ClientVerifier { roots: None, hints, algorithms: provider.signature_verification_algorithms }
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.roots.is_some()
     }
 
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
     }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let Some(roots) = &self.roots else { return Ok(ClientCertVerified::assertion()) };
+        let leaf = Certificate::parse(certificate).map_err(|_| CertificateError::BadEncoding)?;
+        let others: Vec<_> = intermediates.iter().filter_map(|der| Certificate::parse(der).ok()).collect();
+        // A client learns no more of it than that nobody known has signed it.
+        roots.verify(&leaf, &others, Purpose::Client, seconds(now)).map_err(|why| {
+            tracing::info!(%why, "a client's certificate is refused");
+            CertificateError::UnknownIssuer
+        })?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    handshake_signatures!();
 }
 
 /// The key of a certificate, of any version.
@@ -78,10 +146,7 @@ fn key_of(certificate: &CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'s
 }
 
 /// Checks that whoever shows a certificate holds its key, by a handshake of TLS 1.3.
-///
-/// # Errors
-/// The signature is not by that key.
-pub fn verify_tls13_signature(
+fn verify_tls13_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signature: &DigitallySignedStruct,
@@ -91,10 +156,7 @@ pub fn verify_tls13_signature(
 }
 
 /// The same, by a handshake of TLS 1.2, whose schemes do not name the curve.
-///
-/// # Errors
-/// The signature is not by that key.
-pub fn verify_tls12_signature(
+fn verify_tls12_signature(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signature: &DigitallySignedStruct,

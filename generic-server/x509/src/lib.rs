@@ -32,7 +32,7 @@ use std::fmt;
 
 pub use certificate::{Certificate, Subject};
 pub use chain::{Purpose, Roots};
-pub use handshake::{ServerVerifier, certified_key, verify_tls12_signature, verify_tls13_signature};
+pub use handshake::{ClientVerifier, ServerVerifier, certified_key};
 pub use key::{KeyKind, SubjectKey};
 pub use request::CertificateRequest;
 

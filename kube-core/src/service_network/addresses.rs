@@ -120,7 +120,7 @@ impl Addresses {
             // Addresses that were given back may still be in the cache.
             Err(AddressError::Full) if !is_latest => {
                 let stored = self.objects.cache().read(ReadAt::Latest).await;
-                let unread = |error| read_error(&error, &self.objects.group_resource());
+                let unread = |error| read_error(&error);
                 let stored = stored.map_err(|error| AddressError::Failed(Box::new(unread(error))))?;
                 self.take_free(owner, wanted, &stored).await
             }

@@ -190,7 +190,7 @@ impl Eviction {
     /// The budgets that cover a pod. One without a selector, or with one that cannot be read, covers nothing.
     async fn budgets_of(&self, namespace: &str, pod: &Value) -> Result<Vec<Value>, Status> {
         let read = self.budgets.cache().read(ReadAt::Latest).await;
-        let snapshot = read.map_err(|e| generic_server::registry::read_error(&e, &self.budgets.group_resource()))?;
+        let snapshot = read.map_err(|e| generic_server::registry::read_error(&e))?;
         let mut covering = Vec::new();
         for entry in snapshot.range(&self.budgets.namespace_prefix(namespace), None) {
             let Some(object) = entry.object() else { continue };
