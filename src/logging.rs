@@ -17,9 +17,10 @@ use text::TextFields;
 pub(crate) use text::escaped;
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 16] = [
     "kube_apiserver",
     "generic_server",
+    "audit",
     "auth",
     "outbound",
     "x509",
@@ -32,7 +33,11 @@ const CRATES: [&str; 14] = [
     "apiextensions",
     "aggregator",
     "controllers",
+    "streaming",
 ];
+
+/// Libraries that speak with strangers: what one does wrong is no warning, or anybody could fill the log.
+const PROTOCOLS: [&str; 5] = ["h2", "hyper", "hyper_util", "rustls", "tokio_rustls"];
 
 /// What is logged now, and the way to change it.
 static CURRENT: OnceLock<(Logging, reload::Handle<Targets, Registry>)> = OnceLock::new();
@@ -86,8 +91,12 @@ pub(crate) fn set_verbosity(text: &str) -> Result<(), String> {
 
 fn targets(logging: &Logging) -> Targets {
     let libraries = if logging.verbosity >= 9 { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    let protocols = if logging.verbosity >= 9 { LevelFilter::DEBUG } else { LevelFilter::ERROR };
     let own = level(logging.verbosity);
-    let targets = Targets::new().with_default(libraries).with_targets(CRATES.map(|name| (name, own)));
+    let targets = Targets::new()
+        .with_default(libraries)
+        .with_targets(PROTOCOLS.map(|name| (name, protocols)))
+        .with_targets(CRATES.map(|name| (name, own)));
     targets
         .with_targets(logging.modules.iter().map(|(module, verbosity)| (module.replace('-', "_"), level(*verbosity))))
 }
@@ -121,7 +130,9 @@ mod tests {
         check(0, "", "generic_server::serve", Level::DEBUG, false);
         check(4, "", "generic_server::serve", Level::DEBUG, true);
         check(6, "", "storage", Level::TRACE, true);
-        check(6, "", "h2", Level::INFO, false);
+        check(0, "", "redb", Level::WARN, true);
+        check(6, "", "h2::proto", Level::WARN, false);
+        check(6, "", "h2::proto", Level::ERROR, true);
         check(9, "", "h2", Level::DEBUG, true);
         check(0, "storage=6", "storage::embedded", Level::TRACE, true);
         check(0, "storage=6", "generic_server", Level::DEBUG, false);

@@ -21,18 +21,26 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use integration_tests::{Server, raw, tls_config};
 use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 type Body = BoxBody<Bytes, Infallible>;
 type Http2 = Connection<TokioIo<TlsStream<TcpStream>>, Body, TokioExecutor>;
 
-async fn http2(server: &Server) -> (SendRequest<Body>, Http2) {
+/// A connection that has agreed on HTTP/2 and has not said a word of it.
+async fn agreed_on_http2(server: &Server) -> TlsStream<TcpStream> {
     let mut config = tls_config();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let tcp = TcpStream::connect(("127.0.0.1", server.port())).await.expect("connects");
     let name = ServerName::try_from("localhost").expect("a name");
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("a handshake");
+    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("a handshake")
+}
+
+async fn http2(server: &Server) -> (SendRequest<Body>, Http2) {
+    let stream = agreed_on_http2(server).await;
     hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2")
 }
 
@@ -64,6 +72,46 @@ async fn connections_of_strangers_end_with_their_answer_over_http2() {
         let known = request(Method::GET, "/version", "admintoken", nothing());
         assert_eq!(sender.send_request(known).await.expect("an answer").status(), StatusCode::OK);
     }
+}
+
+/// An HTTP/2 frame (RFC 9113, 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[tokio::test]
+async fn whoever_resets_one_request_after_the_other_is_sent_away_and_fills_no_log() {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const END_STREAM_AND_HEADERS: u8 = 5;
+    const CANCEL: [u8; 4] = [0, 0, 0, 8];
+    const ENHANCE_YOUR_CALM: [u8; 4] = [0, 0, 0, 11];
+    let server = Server::start();
+    let lines = server.log().lines().count();
+    // GET https://a/ (RFC 7541: three indexed fields and a literal one).
+    let headers = [0x82, 0x84, 0x87, 0x41, 0x01, b'a'];
+    let mut flood = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+    for stream in (1..2000).step_by(2) {
+        flood.extend(frame(HEADERS, END_STREAM_AND_HEADERS, stream, &headers));
+        flood.extend(frame(RST_STREAM, 0, stream, &CANCEL));
+    }
+    for _ in 0..20 {
+        let (mut from, mut to) = tokio::io::split(agreed_on_http2(&server).await);
+        // It is cut off before all of this is taken.
+        let (_, answer) = tokio::join!(to.write_all(&flood), async {
+            let mut answer = Vec::new();
+            let _ = from.read_to_end(&mut answer).await;
+            answer
+        });
+        assert!(answer.windows(4).any(|code| code == ENHANCE_YOUR_CALM), "{answer:?}");
+    }
+    let (mut sender, connection) = http2(&server).await;
+    tokio::spawn(connection);
+    let known = request(Method::GET, "/version", "admintoken", nothing());
+    assert_eq!(sender.send_request(known).await.expect("an answer").status(), StatusCode::OK);
+    assert_eq!(server.log().lines().count(), lines, "{}", server.log());
 }
 
 #[tokio::test]
