@@ -1,6 +1,6 @@
 //! The rules of the APIService kind.
 
-use generic_server::resource::{SecondLook, Strategy, WriteContext};
+use generic_server::resource::{KindTraits, SecondLook, Strategy, WriteContext};
 use machinery::{
     Value,
     meta::{FieldError, TimeForm, Timestamp, field_error::invalid_each, names},
@@ -11,13 +11,17 @@ use machinery::{
 /// The strategy.
 pub(crate) struct ApiServiceRules;
 
-impl Strategy for ApiServiceRules {
-    fn knows_standard_finalizers(&self) -> bool {
-        false
-    }
+const TRAITS: KindTraits = KindTraits {
+    has_status: true,
+    knows_standard_finalizers: false,
+    allows_unconditional_update: false,
+    second_look: SecondLook::ChangesThenWhole,
+    ..KindTraits::PLAIN
+};
 
-    fn has_status(&self) -> bool {
-        true
+impl Strategy for ApiServiceRules {
+    fn traits(&self) -> &KindTraits {
+        &TRAITS
     }
 
     fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
@@ -71,14 +75,6 @@ impl Strategy for ApiServiceRules {
             return Vec::new();
         }
         vec![format!("must be `spec.version+\".\"+spec.group`: {wanted:?}")]
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn second_look(&self) -> SecondLook {
-        SecondLook::ChangesThenWhole
     }
 
     fn validate(&self, _cx: &WriteContext<'_>, object: &Value) -> Vec<FieldError> {

@@ -3,13 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use generic_server::features::Features;
-use generic_server::resource::{SecondLook, Strategy, WriteContext};
+use generic_server::resource::{Generation, KindTraits, SecondLook, Strategy, WriteContext};
 use machinery::{
     Value,
-    meta::{
-        field_error::FieldError,
-        names::{self, NameRule},
-    },
+    meta::{field_error::FieldError, names::NameRule},
     object,
     patch::apply::ResetFields,
     schema::{
@@ -27,32 +24,10 @@ type FeatureDefaults = (&'static str, fn(&mut Value));
 /// What a kind's strategy says.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
-    /// Has a status that only the status subresource writes.
-    pub(crate) status: bool,
+    /// What the kind is like.
+    pub(crate) traits: KindTraits,
     /// A new object keeps the status that came with it.
     pub(crate) keeps_status: bool,
-    /// The members below which a change counts in `metadata.generation`.
-    pub(crate) generation: Option<&'static [&'static str]>,
-    /// Which names the kind allows.
-    pub(crate) names: NameRule,
-    /// A generateName is the name as it is: objects are called by what they are.
-    pub(crate) literal_names: bool,
-    /// Finalizers without a domain are the standard ones.
-    pub(crate) standard_finalizers: bool,
-    /// PUT of an object that does not exist creates it.
-    pub(crate) create_on_update: bool,
-    /// PUT without a resourceVersion overwrites.
-    pub(crate) unconditional_update: bool,
-    /// A new object's metadata are looked at when nothing else is wrong with it.
-    pub(crate) metadata_last: bool,
-    /// Objects have no dependents: what a DELETE says of them is passed over.
-    pub(crate) childless: bool,
-    /// Annotations that stand for members of upstream's internal type.
-    pub(crate) hidden_annotations: &'static [&'static str],
-    /// A DELETE without a propagation policy leaves dependents alone.
-    pub(crate) orphans: bool,
-    /// What whoever deletes an object without a word on its dependents is told.
-    pub(crate) orphan_warning: Option<&'static str>,
     /// Fills in what depends on other members.
     pub(crate) defaults: fn(&mut Value),
     /// Fills in more where a feature is on.
@@ -93,14 +68,8 @@ pub(crate) struct Rules {
     pub(crate) may_finish: fn(&Value) -> bool,
     /// What else changes when the deletion of an object begins.
     pub(crate) deleting: fn(&mut Value),
-    /// A first DELETE leaves the object there, marked by `deleting` alone.
-    pub(crate) marks_deletion: bool,
-    /// A DELETE that is done at once answers the object.
-    pub(crate) returns_deleted: bool,
     /// Why the object of a name may not be deleted.
     pub(crate) refuse_delete: fn(&str) -> Option<&'static str>,
-    /// Seconds after which an object is forgotten.
-    pub(crate) expires: bool,
 }
 
 /// What a kind says of a subresource that edits the object.
@@ -120,19 +89,8 @@ pub(crate) const SPEC: &[&str] = &["spec"];
 impl Rules {
     /// A kind without status and generation, named by an RFC 1123 subdomain.
     pub(crate) const PLAIN: Rules = Rules {
-        status: false,
+        traits: KindTraits::PLAIN,
         keeps_status: false,
-        generation: None,
-        names: names::name_is_dns_subdomain,
-        literal_names: false,
-        standard_finalizers: true,
-        create_on_update: false,
-        unconditional_update: true,
-        metadata_last: false,
-        childless: false,
-        hidden_annotations: &[],
-        orphans: false,
-        orphan_warning: None,
         defaults: |_| {},
         feature_defaults: None,
         refuse: |_| None,
@@ -152,51 +110,66 @@ impl Rules {
         grace: |_, _| None,
         may_finish: |_| true,
         deleting: |_| {},
-        marks_deletion: false,
-        returns_deleted: false,
         refuse_delete: |_| None,
-        expires: false,
     };
     /// A kind with a status.
-    pub(crate) const STATUS: Rules = Rules { status: true, ..Rules::PLAIN };
+    pub(crate) const STATUS: Rules = Rules::PLAIN.with_status();
     /// A kind with a status and a spec whose changes count.
-    pub(crate) const WORKLOAD: Rules = Rules { generation: Some(SPEC), ..Rules::STATUS };
+    pub(crate) const WORKLOAD: Rules = Rules::STATUS.counts(SPEC);
     /// A kind with a spec whose changes count, and no status.
-    pub(crate) const COUNTED: Rules = Rules { generation: Some(SPEC), ..Rules::PLAIN };
+    pub(crate) const COUNTED: Rules = Rules::PLAIN.counts(SPEC);
+
+    /// With a status that only the status subresource writes.
+    pub(crate) const fn with_status(mut self) -> Self {
+        self.traits.has_status = true;
+        self
+    }
 
     /// With updates only of the version that the client has seen.
     pub(crate) const fn conditional(mut self) -> Self {
-        self.unconditional_update = false;
+        self.traits.allows_unconditional_update = false;
         self
     }
 
     /// With objects that PUT creates.
     pub(crate) const fn create_on_update(mut self) -> Self {
-        self.create_on_update = true;
+        self.traits.allows_create_on_update = true;
         self
     }
 
     /// With another rule for names.
     pub(crate) const fn names(mut self, rule: NameRule) -> Self {
-        self.names = rule;
+        self.traits.names = rule;
         self
     }
 
     /// With finalizers of any qualified name.
     pub(crate) const fn any_finalizers(mut self) -> Self {
-        self.standard_finalizers = false;
+        self.traits.knows_standard_finalizers = false;
         self
     }
 
     /// With changes below other members counted.
     pub(crate) const fn counts(mut self, members: &'static [&'static str]) -> Self {
-        self.generation = Some(members);
+        self.traits.generation = Generation::Members(members);
         self
     }
 
     /// With the object as the answer to a DELETE.
     pub(crate) const fn returns_deleted(mut self) -> Self {
-        self.returns_deleted = true;
+        self.traits.returns_deleted_object = true;
+        self
+    }
+
+    /// With dependents that a DELETE without a propagation policy leaves alone.
+    pub(crate) const fn orphans(mut self) -> Self {
+        self.traits.orphans_by_default = true;
+        self
+    }
+
+    /// With annotations that stand for members of upstream's internal type.
+    pub(crate) const fn hidden_annotations(mut self, names: &'static [&'static str]) -> Self {
+        self.traits.hidden_annotations = names;
         self
     }
 
@@ -296,7 +269,6 @@ impl Rules {
 pub(crate) struct Kind {
     rules: Rules,
     schema: LazySchema,
-    second_look: SecondLook,
     blank: OnceLock<Option<Value>>,
     /// What of the kind is behind gates.
     gated: OnceLock<Vec<Gated>>,
@@ -305,9 +277,10 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// Of a kind whose objects have this schema.
-    pub(crate) fn new(rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
+    pub(crate) fn new(mut rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
+        rules.traits.second_look = second_look;
         let features = Features::default();
-        Kind { rules, schema, second_look, blank: OnceLock::new(), gated: OnceLock::new(), features }
+        Kind { rules, schema, blank: OnceLock::new(), gated: OnceLock::new(), features }
     }
 
     /// The status of an object about which nothing has been said, with what Go writes always.
@@ -335,8 +308,15 @@ impl Kind {
 }
 
 impl Strategy for Kind {
+    fn traits(&self) -> &KindTraits {
+        &self.rules.traits
+    }
+
     fn with_features(&self, features: &Features) -> Option<Arc<dyn Strategy>> {
-        let kind = Kind { features: features.clone(), ..Kind::new(self.rules, self.schema.clone(), self.second_look) };
+        let kind = Kind {
+            features: features.clone(),
+            ..Kind::new(self.rules, self.schema.clone(), self.rules.traits.second_look)
+        };
         self.rules.feature_defaults.is_some().then(|| Arc::new(kind) as Arc<dyn Strategy>)
     }
 
@@ -352,7 +332,7 @@ impl Strategy for Kind {
     }
 
     fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) {
-        if self.rules.status && !self.rules.keeps_status {
+        if self.rules.traits.has_status && !self.rules.keeps_status {
             let map = object.make_object();
             match self.blank_status() {
                 Some(blank) => map.insert("status", blank),
@@ -411,7 +391,7 @@ impl Strategy for Kind {
     }
 
     fn prepare_update(&self, cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-        if self.rules.status {
+        if self.rules.traits.has_status {
             restore(new, old, &["status"]);
         }
         self.drop_disabled(cx, new, Some(old));
@@ -451,62 +431,14 @@ impl Strategy for Kind {
             return ResetFields::exclude(members);
         }
         match subresource {
-            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "" if self.rules.traits.has_status => ResetFields::exclude(&[&["status"]]),
             "status" => ResetFields::exclude(self.rules.status_leaves),
             _ => ResetFields::None,
         }
     }
 
-    fn has_status(&self) -> bool {
-        self.rules.status
-    }
-
-    fn orphan_warning(&self) -> Option<&'static str> {
-        self.rules.orphan_warning
-    }
-
-    fn judges_metadata_last(&self) -> bool {
-        self.rules.metadata_last
-    }
-
-    fn may_have_dependents(&self) -> bool {
-        !self.rules.childless
-    }
-
-    fn hidden_annotations(&self) -> &'static [&'static str] {
-        self.rules.hidden_annotations
-    }
-
-    fn generation_fields(&self) -> Option<&'static [&'static str]> {
-        self.rules.generation
-    }
-
     fn refuse_delete(&self, name: &str) -> Option<&'static str> {
         (self.rules.refuse_delete)(name)
-    }
-
-    fn second_look(&self) -> SecondLook {
-        self.second_look
-    }
-
-    fn knows_standard_finalizers(&self) -> bool {
-        self.rules.standard_finalizers
-    }
-
-    fn generate_name(&self, base: &str) -> String {
-        if self.rules.literal_names { base.to_owned() } else { names::generate_name(base) }
-    }
-
-    fn name_rule(&self) -> NameRule {
-        self.rules.names
-    }
-
-    fn allow_create_on_update(&self) -> bool {
-        self.rules.create_on_update
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        self.rules.unconditional_update
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
@@ -517,24 +449,8 @@ impl Strategy for Kind {
         (self.rules.may_finish)(object)
     }
 
-    fn marks_deletion(&self) -> bool {
-        self.rules.marks_deletion
-    }
-
     fn mark_deletion(&self, object: &mut Value) {
         (self.rules.deleting)(object);
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        self.rules.returns_deleted
-    }
-
-    fn expires(&self) -> bool {
-        self.rules.expires
-    }
-
-    fn orphans_by_default(&self) -> bool {
-        self.rules.orphans
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use generic_server::resource::{Strategy, WriteContext};
+use generic_server::resource::{Generation, KindTraits, Strategy, WriteContext};
 use machinery::{
     Str, Value,
     meta::field_error::FieldError,
@@ -22,9 +22,18 @@ use super::{
 /// The rules of definitions.
 pub(super) struct DefinitionStrategy;
 
+const TRAITS: KindTraits = KindTraits {
+    has_status: true,
+    generation: Generation::Members(&["spec"]),
+    knows_standard_finalizers: false,
+    allows_unconditional_update: false,
+    marks_deletion: true,
+    ..KindTraits::PLAIN
+};
+
 impl Strategy for DefinitionStrategy {
-    fn knows_standard_finalizers(&self) -> bool {
-        false
+    fn traits(&self) -> &KindTraits {
+        &TRAITS
     }
 
     fn default(&self, definition: &mut Value) {
@@ -90,14 +99,6 @@ impl Strategy for DefinitionStrategy {
         new.map(|f| format!("unrecognized format {f:?}")).collect()
     }
 
-    fn has_status(&self) -> bool {
-        true
-    }
-
-    fn generation_fields(&self) -> Option<&'static [&'static str]> {
-        Some(&["spec"])
-    }
-
     fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         match subresource {
             // An update of the status may change the metadata.
@@ -108,14 +109,6 @@ impl Strategy for DefinitionStrategy {
 
     fn name_errors(&self, definition: &Value, name: &str, prefix: bool) -> Vec<String> {
         validate::name(definition, name, prefix)
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn marks_deletion(&self) -> bool {
-        true
     }
 
     fn mark_deletion(&self, definition: &mut Value) {

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use generic_server::resource::{Strategy, WriteContext};
+use generic_server::resource::{Generation, KindTraits, Strategy, WriteContext};
 use machinery::{
     Str, Value,
     meta::{
@@ -28,6 +28,7 @@ use crate::{
 
 /// The rules of one definition's objects, in all versions.
 pub(super) struct CustomStrategy {
+    traits: KindTraits,
     versions: Vec<Rules>,
     terminating: AtomicBool,
 }
@@ -65,7 +66,7 @@ impl CustomStrategy {
             known.insert(Content(props), schema.clone());
             Some(schema)
         };
-        let versions = definition
+        let versions: Vec<Rules> = definition
             .versions()
             .map(|version| Rules {
                 version: version.name(),
@@ -75,7 +76,13 @@ impl CustomStrategy {
                 rules: OnceLock::new(),
             })
             .collect();
-        CustomStrategy { versions, terminating: AtomicBool::new(false) }
+        let traits = KindTraits {
+            has_status: versions.iter().any(|version| version.has_status),
+            generation: Generation::Content,
+            allows_unconditional_update: false,
+            ..KindTraits::PLAIN
+        };
+        CustomStrategy { traits, versions, terminating: AtomicBool::new(false) }
     }
 
     /// Whether the definition is being deleted.
@@ -257,6 +264,10 @@ impl Rules {
 }
 
 impl Strategy for CustomStrategy {
+    fn traits(&self) -> &KindTraits {
+        &self.traits
+    }
+
     fn prepare_create(&self, cx: &WriteContext<'_>, object: &mut Value) {
         if self.guards_status(cx) {
             object.make_object().remove("status");
@@ -320,10 +331,6 @@ impl Strategy for CustomStrategy {
         finalizer_warnings(new, Some(old))
     }
 
-    fn has_status(&self) -> bool {
-        self.versions.iter().any(|r| r.has_status)
-    }
-
     /// A status that a write may not set goes, and readers find the schema's default in its place.
     fn leaves_defaults_to_readers(&self, version: &str) -> bool {
         let guarded = self.rules(version).filter(|r| r.has_status);
@@ -338,27 +345,9 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    /// Everything but the metadata counts; the status too, unless it has a subresource (then it is the old one here).
-    fn counts_as_change(&self, cx: &WriteContext<'_>, new: &Value, old: &Value) -> bool {
-        let content = |object: &Value| {
-            let mut object = object.clone();
-            object.make_object().remove("metadata");
-            object
-        };
-        cx.subresource != "status" && content(new) != content(old)
-    }
-
     fn refuse_create(&self) -> Option<&'static str> {
         let terminating = self.terminating.load(Ordering::Acquire);
         terminating.then_some("create not allowed while custom resource definition is terminating")
-    }
-
-    fn allow_unconditional_update(&self) -> bool {
-        false
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         return Err(Status::forbidden(&target.registry.group_resource(), &info.name, why));
     }
     if options.propagation.is_none() && options.orphan_dependents.is_none() {
-        warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there is no object
+        warnings.extend(target.registry.row.strategy.traits().orphan_warning.map(str::to_owned)); // also if there is no object
     }
     let write_options = WriteOptions { dry_run: options.dry_run, ..WriteOptions::default() };
     let mut write = Write {
@@ -46,7 +46,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
             view.bytes(StatusCode::ACCEPTED, &target.registry, &bytes).await?
         }
         Deleted::Marked(bytes) => view.bytes(StatusCode::OK, &target.registry, &bytes).await?,
-        Deleted::Gone(bytes) if target.entry.row.strategy.returns_deleted_object() => {
+        Deleted::Gone(bytes) if target.entry.row.strategy.traits().returns_deleted_object => {
             view.bytes(StatusCode::OK, &target.registry, &bytes).await?
         }
         // Nobody could read it, so nothing of it can be told.

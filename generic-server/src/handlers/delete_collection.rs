@@ -19,7 +19,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         refuse("DeleteOptions", vec![FieldError::invalid(IGNORE_READ_ERROR, true, why)])?;
     }
     if options.propagation.is_none() && options.orphan_dependents.is_none() {
-        warnings.extend(target.registry.row.strategy.orphan_warning().map(str::to_owned)); // also if there are no objects
+        warnings.extend(target.registry.row.strategy.traits().orphan_warning.map(str::to_owned)); // also if there are no objects
     }
     let info = &target.request.info;
     let page = read_page(&target.registry, &view, &info.namespace, &list).await?;

@@ -26,7 +26,7 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         "0" => ReadAt::Any,
         text => {
             // Kinds that are forgotten in time are in no cache of upstream's, and its store words it otherwise.
-            let revision = match target.entry.row.strategy.expires() {
+            let revision = match target.entry.row.strategy.traits().expires {
                 true => parse_resource_version(text)?,
                 false => parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?,
             };

@@ -257,7 +257,7 @@ impl View {
     /// A PartialObjectMetadata of an object's bytes.
     fn metadata_document(&self, bytes: &Bytes, beta: bool) -> Result<Bytes, Status> {
         let document = metadata_document(bytes, beta)?;
-        let hidden = self.entry.row.strategy.hidden_annotations();
+        let hidden = self.entry.row.strategy.traits().hidden_annotations;
         if !hidden.iter().any(|name| scan::field(&document, &["metadata", "annotations", name]).is_some()) {
             return Ok(document);
         }
@@ -268,7 +268,7 @@ impl View {
 
     /// Takes what metadata say of members of upstream's internal type out of them.
     fn hide_annotations(&self, metadata: &mut Value) {
-        for name in self.entry.row.strategy.hidden_annotations() {
+        for name in self.entry.row.strategy.traits().hidden_annotations {
             if metadata.remove_at(&["annotations", name]).is_some()
                 && metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty)
             {

@@ -29,7 +29,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         options: &options,
         warnings,
     };
-    let creates = info.subresource.is_empty() && row.strategy.allow_create_on_update();
+    let creates = info.subresource.is_empty() && row.strategy.traits().allows_create_on_update;
     let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
     let change = Permitted::new(change, &target.request);
     let written = target.registry.update(&mut write, &info.name, &change).await?;

@@ -153,7 +153,7 @@ impl<'a> Paths<'a> {
     /// What a deletion answers: the object for the kinds that say so.
     fn deleted(&mut self, row: &Resource) -> Value {
         // A namespace is answered because it is still there.
-        if row.built_in && row.strategy.returns_deleted_object() && row.kind != "Namespace" {
+        if row.built_in && row.strategy.traits().returns_deleted_object && row.kind != "Namespace" {
             return self.kind(&row.group, &row.version, &row.kind);
         }
         self.schemas.shared("apis.meta.v1.Status")

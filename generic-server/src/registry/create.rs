@@ -95,7 +95,7 @@ impl Registry {
         if metadata::text(&object, "name").is_empty() {
             let base = metadata::text(&object, "generateName").to_owned();
             if !base.is_empty() {
-                metadata::metadata_mut(&mut object).insert("name", self.row.strategy.generate_name(&base));
+                metadata::metadata_mut(&mut object).insert("name", self.row.strategy.traits().generate_name(&base));
             }
         }
         let mut held = self.reserve(write, &mut object, None).await?;
@@ -116,7 +116,7 @@ impl Registry {
         // Some kinds write their uid and name elsewhere in the object (jobs), so that both come first.
         write.warnings.extend(strategy.early_warnings(&object));
         strategy.prepare_create(&write.context(&self.settings), &mut object);
-        if strategy.has_generation() {
+        if strategy.traits().has_generation() {
             metadata::metadata_mut(&mut object).insert("generation", 1);
         }
         let mut errors = self.consult(write, Verb::Create, &object, None).await;

@@ -127,7 +127,7 @@ impl Registry {
     /// nobody is asked.
     fn is_settled(&self, object: &Value, options: &DeleteOptions) -> bool {
         let strategy = &self.row.strategy;
-        if strategy.marks_deletion() {
+        if strategy.traits().marks_deletion {
             return metadata::is_deleting(object) && !strategy.may_finish_deletion(object);
         }
         let running =
@@ -164,7 +164,7 @@ impl Registry {
         if let Some(uid) = &options.uid {
             let found = metadata::text(object, "uid");
             if uid != found {
-                if self.row.strategy.marks_deletion() {
+                if self.row.strategy.traits().marks_deletion {
                     let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
                     return Err(Status::conflict(&self.group_resource(), name, why));
                 }
@@ -178,7 +178,7 @@ impl Registry {
         if let Some(version) = &options.resource_version {
             let found = metadata::text(object, "resourceVersion");
             if version != found {
-                if self.row.strategy.marks_deletion() {
+                if self.row.strategy.traits().marks_deletion {
                     let why = format!(
                         "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: \
                          {found}"
@@ -208,7 +208,7 @@ impl Registry {
         let grace =
             grace.and_then(|given| if running_grace(&object).is_some() { asked_grace(options) } else { Some(given) });
         let mut marked = object.clone();
-        let begins = strategy.marks_deletion() && !metadata::is_deleting(&object);
+        let begins = strategy.traits().marks_deletion && !metadata::is_deleting(&object);
         if begins {
             let now = Str::from(Timestamp::now().text(TimeForm::Seconds));
             metadata::metadata_mut(&mut marked).insert("deletionTimestamp", now);
@@ -290,7 +290,7 @@ impl Registry {
             finalizers.iter().any(|f| f.as_str() == Some(name))
         };
         let asked = match (options.propagation, options.orphan_dependents) {
-            _ if !self.row.strategy.may_have_dependents() => Some(Propagation::Background),
+            _ if !self.row.strategy.traits().may_have_dependents => Some(Propagation::Background),
             (Some(propagation), _) => Some(propagation),
             (None, Some(true)) => Some(Propagation::Orphan),
             (None, Some(false)) => Some(Propagation::Background),
@@ -299,7 +299,7 @@ impl Registry {
         let (orphan, foreground) = match asked {
             Some(propagation) => (propagation == Propagation::Orphan, propagation == Propagation::Foreground),
             None if present(ORPHAN) || present(FOREGROUND) => (present(ORPHAN), present(FOREGROUND)),
-            None => (self.row.strategy.orphans_by_default(), false),
+            None => (self.row.strategy.traits().orphans_by_default, false),
         };
         if (orphan, foreground) == (present(ORPHAN), present(FOREGROUND)) {
             return;

@@ -156,7 +156,7 @@ impl Registry {
 
     /// When the store is to forget an object that is written now.
     fn ttl(&self) -> Option<std::time::Duration> {
-        self.row.strategy.expires().then_some(self.settings.event_ttl)
+        self.row.strategy.traits().expires.then_some(self.settings.event_ttl)
     }
 
     /// The object that was written at `revision`: the cache's own, or made here if the cache is not there yet.

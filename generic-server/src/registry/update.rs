@@ -219,7 +219,7 @@ impl Registry {
             self.check_uid(write, name, new, old_uid)?;
         }
         // A scale without a version goes by the object's own.
-        if !pinned && write.subresource != "scale" && !self.row.strategy.allow_unconditional_update() {
+        if !pinned && write.subresource != "scale" && !self.row.strategy.traits().allows_unconditional_update {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
             let resource = GroupKind::new(self.row.group.clone(), self.row.plural.clone());
             return Err(Status::invalid(&resource, name, vec![error]));
@@ -262,8 +262,7 @@ impl Registry {
             _ => strategy.prepare_subresource_update(&write.context(&self.settings), new, old),
         }
         // A status is no wish.
-        let counts = write.subresource != "status" && strategy.has_generation();
-        if counts && strategy.counts_as_change(&write.context(&self.settings), new, old) {
+        if write.subresource != "status" && strategy.traits().counts_as_change(new, old) {
             metadata::metadata_mut(new).insert("generation", metadata::generation(old) + 1);
         }
     }
@@ -301,14 +300,14 @@ impl Registry {
     /// A kind's rules look at the metadata once more, and both findings reach the client.
     fn look_again(&self, cx: &WriteContext<'_>, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         let strategy = &self.row.strategy;
-        let look = match strategy.second_look() {
+        let look = match strategy.traits().second_look {
             look if cx.subresource.is_empty() => look,
             SecondLook::Nothing | SecondLook::Whole => SecondLook::Nothing,
             _ => SecondLook::Changes,
         };
         let path = Path::ROOT.field("metadata");
         let (meta, old_meta) = (Meta::of(new), Meta::of(old));
-        let finalizers = || match self.row.built_in && strategy.knows_standard_finalizers() {
+        let finalizers = || match self.row.built_in && strategy.traits().knows_standard_finalizers {
             true => validation::validate_kube_finalizers(meta, &path),
             false => Vec::new(),
         };

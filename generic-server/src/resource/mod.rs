@@ -8,6 +8,7 @@ mod enablement;
 mod registered;
 mod row;
 mod strategy;
+mod traits;
 mod version_name;
 
 pub use columns::{Column, Printer};
@@ -16,5 +17,6 @@ pub use emulation::Emulation;
 pub use enablement::Enablement;
 pub use registered::REGISTERED;
 pub use row::{Availability, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
-pub use strategy::{SecondLook, Strategy, WriteContext};
+pub use strategy::{Strategy, WriteContext};
+pub use traits::{Generation, KindTraits, SecondLook};
 pub use version_name::compare_versions;

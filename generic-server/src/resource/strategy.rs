@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use machinery::{
-    Str, Value,
-    meta::{field_error::FieldError, names},
-    patch::apply::ResetFields,
-};
+use machinery::{Str, Value, meta::field_error::FieldError, patch::apply::ResetFields};
 
 use auth::User;
 
+use super::KindTraits;
 use crate::features::Features;
 
 /// What a rule may know about the write it judges.
@@ -29,30 +26,16 @@ pub struct WriteContext<'a> {
     pub features: &'a Features,
 }
 
-/// What a kind's own rules of updates look at in the metadata, after the look that every update gets. Findings of each look
-/// reach the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SecondLook {
-    /// Nothing.
-    Nothing,
-    /// What changed.
-    #[default]
-    Changes,
-    /// All, as if the object were new.
-    Whole,
-    /// What changed, then all.
-    ChangesThenWhole,
-    /// All, then what changed. What [`Strategy::revalidate`] finds comes between the two.
-    WholeThenChanges,
-    /// All, and all again; what [`Strategy::revalidate`] finds comes between.
-    WholeTwice,
-}
-
 /// One kind's rules. All have defaults; a kind writes down only what is particular to it.
 ///
 /// Objects come and go in the row's storage version, defaulted. `prepare_*` may change the new object and nothing else;
 /// `validate*` change nothing.
 pub trait Strategy: Send + Sync {
+    /// What the kind is like.
+    fn traits(&self) -> &KindTraits {
+        &KindTraits::PLAIN
+    }
+
     /// The same rules in a server with these features, where the defaults differ.
     fn with_features(&self, _features: &Features) -> Option<Arc<dyn Strategy>> {
         None
@@ -69,7 +52,7 @@ pub trait Strategy: Send + Sync {
 
     /// Brings a new object into its initial state: drops what a client may not set.
     fn prepare_create(&self, _cx: &WriteContext<'_>, object: &mut Value) {
-        if self.has_status()
+        if self.traits().has_status
             && let Some(object) = object.as_object_mut()
         {
             object.remove("status");
@@ -83,7 +66,7 @@ pub trait Strategy: Send + Sync {
 
     /// Brings an update into line: restores what this request may not change.
     fn prepare_update(&self, _cx: &WriteContext<'_>, new: &mut Value, old: &Value) {
-        if self.has_status() {
+        if self.traits().has_status {
             restore(new, old, "status");
         }
     }
@@ -139,29 +122,8 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// Whether a new object's metadata are looked at when nothing else is wrong with it, and only then.
-    fn judges_metadata_last(&self) -> bool {
-        false
-    }
-
-    /// Whether objects of the kind may have dependents: if not, what a deletion says of them is passed over.
-    fn may_have_dependents(&self) -> bool {
-        true
-    }
-
-    /// Annotations that stand for members of upstream's internal type: what only shows metadata is made of that type, and has
-    /// none of them.
-    fn hidden_annotations(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// Whether what judges an object of a version may take long although the object is small: it is done outside of the reactor.
     fn takes_long(&self, _version: &str) -> bool {
-        false
-    }
-
-    /// Whether the kind has a status that only the status subresource writes.
-    fn has_status(&self) -> bool {
         false
     }
 
@@ -170,35 +132,16 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// Whether `metadata.generation` counts changes, and of what: the members (`spec`, `metadata.annotations`) below which a
-    /// change counts.
-    /// `None`: the kind has no generation.
-    fn generation_fields(&self) -> Option<&'static [&'static str]> {
-        None
-    }
-
     /// Fields that a write through the resource or a subresource, in this version, does not set, and so nobody comes to own
     /// through it.
     fn reset_fields(&self, _version: &str, subresource: &str) -> ResetFields {
         match subresource {
-            "" if self.has_status() => ResetFields::exclude(&[&["status"]]),
+            "" if self.traits().has_status => ResetFields::exclude(&[&["status"]]),
             "status" => ResetFields::exclude(&[&["spec"]]),
             _ => ResetFields::None,
         }
     }
 
-    /// Whether the kind has a generation.
-    fn has_generation(&self) -> bool {
-        self.generation_fields().is_some()
-    }
-    /// Whether an update is a change that the generation counts.
-    fn counts_as_change(&self, _cx: &WriteContext<'_>, new: &Value, old: &Value) -> bool {
-        let fields = self.generation_fields().unwrap_or_default();
-        fields.iter().any(|field| {
-            let path: Vec<&str> = field.split('.').collect();
-            !same(new.at(&path), old.at(&path))
-        })
-    }
     /// Why no object can be made at present.
     fn refuse_create(&self) -> Option<&'static str> {
         None
@@ -207,16 +150,6 @@ pub trait Strategy: Send + Sync {
     fn refuse_delete(&self, _name: &str) -> Option<&'static str> {
         None
     }
-    /// Whether finalizers without a domain must be among the standard ones, as for upstream's core kinds.
-    fn knows_standard_finalizers(&self) -> bool {
-        true
-    }
-
-    /// What the kind's rules of updates look at in the metadata.
-    fn second_look(&self) -> SecondLook {
-        SecondLook::default()
-    }
-
     /// What is wrong with the new object of an update, as far as upstream says so before it looks at what changed in the
     /// metadata.
     fn revalidate(&self, _cx: &WriteContext<'_>, _new: &Value, _old: &Value) -> Vec<FieldError> {
@@ -225,27 +158,7 @@ pub trait Strategy: Send + Sync {
 
     /// What is wrong with an object's name (or, with `prefix`, its generateName), for kinds whose names depend on the object.
     fn name_errors(&self, _object: &Value, name: &str, prefix: bool) -> Vec<String> {
-        (self.name_rule())(name, prefix)
-    }
-
-    /// Which names the kind allows.
-    fn name_rule(&self) -> names::NameRule {
-        names::name_is_dns_subdomain
-    }
-
-    /// The name of an object that came with this generateName.
-    fn generate_name(&self, base: &str) -> String {
-        names::generate_name(base)
-    }
-
-    /// PUT of an object that does not exist creates it.
-    fn allow_create_on_update(&self) -> bool {
-        false
-    }
-
-    /// PUT without a resourceVersion overwrites.
-    fn allow_unconditional_update(&self) -> bool {
-        true
+        (self.traits().names)(name, prefix)
     }
 
     /// Seconds that a deleted object lives on for its owner to finish (pods); `None`: deleted at once.
@@ -259,46 +172,12 @@ pub trait Strategy: Send + Sync {
         true
     }
 
-    /// Whether a first DELETE always leaves the object there, marked by [`Strategy::mark_deletion`] alone, for a controller
-    /// to clear up what belongs to it: no grace period and no generation are counted then.
-    fn marks_deletion(&self) -> bool {
-        false
-    }
     /// What else changes about an object when its deletion begins (a namespace's phase).
     fn mark_deletion(&self, _object: &mut Value) {}
-
-    /// Whether a DELETE that is done at once answers the object (as for pods and namespaces) rather than a Status.
-    fn returns_deleted_object(&self) -> bool {
-        false
-    }
-
-    /// Whether the store forgets objects some time after their last write (events, `--event-ttl`).
-    fn expires(&self) -> bool {
-        false
-    }
 
     /// Brings an object that another server stored in an older version, which no row serves, into the storage version.
     /// Its kind and group are the row's; the apiVersion is set by the caller.
     fn upgrade(&self, _object: &mut Value) {}
-
-    /// The default of a DELETE without a propagation policy: `Orphan` for kinds whose dependents outlive them.
-    fn orphans_by_default(&self) -> bool {
-        false
-    }
-
-    /// What whoever deletes an object without a word on its dependents is told.
-    fn orphan_warning(&self) -> Option<&'static str> {
-        None
-    }
-}
-
-/// Whether a member is the same; absent, null and empty are.
-fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.semantic_eq(b),
-        (None, None) => true,
-        (Some(v), None) | (None, Some(v)) => Value::Null.semantic_eq(v),
-    }
 }
 
 /// Puts a member of the old object into the new one, or removes it if the old one has none.

@@ -77,7 +77,7 @@ fn judged(row: &Resource, new: &Value, before: &[Value]) {
         features: &features,
     };
     let metadata = Path::ROOT.field("metadata");
-    let mut errors = validate_object_meta(Meta::of(new), row.namespaced, strategy.name_rule(), &metadata);
+    let mut errors = validate_object_meta(Meta::of(new), row.namespaced, strategy.traits().names, &metadata);
     errors.extend(validate_kube_finalizers(Meta::of(new), &metadata));
     let mut made = new.clone();
     strategy.prepare_create(&cx(""), &mut made);

@@ -21,7 +21,8 @@ pub(super) const MUTATING_POLICIES: Rules = Rules::COUNTED
     .warn(|new, _| static_names::warn(new));
 
 /// The rules of policies that judge objects; a controller writes their status.
-pub(super) const VALIDATING_POLICIES: Rules = Rules { status: true, ..Rules::COUNTED }
+pub(super) const VALIDATING_POLICIES: Rules = Rules::COUNTED
+    .with_status()
     .status_alone()
     .conditional()
     .any_finalizers()

@@ -45,7 +45,8 @@ pub(super) const REPLICA_SETS: Rules = WORKLOAD
     .warn(warnings);
 
 /// The rules of daemon sets.
-pub(super) const DAEMON_SETS: Rules = Rules { hidden_annotations: &[TEMPLATE_GENERATION[2]], ..WORKLOAD }
+pub(super) const DAEMON_SETS: Rules = WORKLOAD
+    .hidden_annotations(&[TEMPLATE_GENERATION[2]])
     .defaults(daemon_set)
     .refuse(|set| not_an_int64(set.str_at(&TEMPLATE_GENERATION)?))
     .create(create_daemon_set)

@@ -9,7 +9,8 @@ use crate::{
 };
 
 /// The rules of autoscalers.
-pub(super) const RULES: Rules = Rules { hidden_annotations: &annotations::ALL, ..Rules::STATUS }
+pub(super) const RULES: Rules = Rules::STATUS
+    .hidden_annotations(&annotations::ALL)
     .defaults(defaults)
     .validate(validation::autoscaler)
     .validate_update(validation::autoscaler_update)

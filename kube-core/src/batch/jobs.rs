@@ -1,6 +1,6 @@
 //! Jobs and cron jobs.
 
-use generic_server::resource::WriteContext;
+use generic_server::resource::{KindTraits, WriteContext};
 use machinery::{Str, Value};
 
 use super::{status, validation};
@@ -12,13 +12,17 @@ use crate::{
 };
 
 /// The rules of jobs.
-pub(super) const JOBS: Rules =
-    Rules { orphans: true, orphan_warning: Some(ORPHANED), ..Rules::WORKLOAD.defaults(job).create(create_job) }
-        .validate(validation::job)
-        .revalidate(validation::job_again)
-        .validate_update(validation::job_update)
-        .validate_status(status::job)
-        .warn(job_warnings);
+pub(super) const JOBS: Rules = Rules {
+    traits: KindTraits { orphan_warning: Some(ORPHANED), ..Rules::WORKLOAD.orphans().traits },
+    ..Rules::WORKLOAD
+}
+.defaults(job)
+.create(create_job)
+.validate(validation::job)
+.revalidate(validation::job_again)
+.validate_update(validation::job_update)
+.validate_status(status::job)
+.warn(job_warnings);
 
 /// The rules of cron jobs.
 pub(super) const CRON_JOBS: Rules = Rules::WORKLOAD

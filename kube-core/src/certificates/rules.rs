@@ -35,8 +35,7 @@ pub(super) const SIGNING_REQUESTS: Rules = Rules {
         ("status", &[&["spec"], &["status", "conditions"]]),
         ("approval", &[&["spec"], &["status", "certificate"]]),
     ],
-    names: |_, _| Vec::new(),
-    ..Rules::STATUS
+    ..Rules::STATUS.names(names::any_name)
 };
 
 /// What a request may be changed through.

@@ -12,14 +12,15 @@ use crate::{
 };
 
 /// The rules of replication controllers.
-pub(super) const REPLICATION_CONTROLLERS: Rules =
-    Rules { orphans: true, ..Rules::WORKLOAD.defaults(replication_controller) }
-        .names(names::name_is_declared_subdomain)
-        .validate(|_, controller, errors| check_controller(controller, None, errors))
-        .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
-        .status_update(|_, new, _| labels(new))
-        .validate_status(check_status)
-        .warn(warnings);
+pub(super) const REPLICATION_CONTROLLERS: Rules = Rules::WORKLOAD
+    .orphans()
+    .defaults(replication_controller)
+    .names(names::name_is_declared_subdomain)
+    .validate(|_, controller, errors| check_controller(controller, None, errors))
+    .validate_update(|_, new, old, errors| check_controller(new, Some(old), errors))
+    .status_update(|_, new, _| labels(new))
+    .validate_status(check_status)
+    .warn(warnings);
 
 /// The rules of pod templates.
 pub(super) const POD_TEMPLATES: Rules = Rules::COUNTED

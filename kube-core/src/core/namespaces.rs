@@ -1,6 +1,6 @@
 //! Namespaces.
 
-use generic_server::resource::WriteContext;
+use generic_server::resource::{KindTraits, WriteContext};
 use machinery::{Str, Value, array, meta::names, object};
 
 use crate::{
@@ -28,9 +28,11 @@ pub(super) const RULES: Rules = Rules {
         validate: validate_finalize,
     }],
     resets: &[("finalize", &[&["status"]])],
-    marks_deletion: true,
-    names: names::name_is_dns_label,
-    ..Rules::STATUS.returns_deleted()
+    traits: KindTraits {
+        marks_deletion: true,
+        ..Rules::STATUS.returns_deleted().names(names::name_is_dns_label).traits
+    },
+    ..Rules::PLAIN
 };
 
 fn defaults(namespace: &mut Value) {

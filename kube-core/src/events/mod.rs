@@ -6,7 +6,7 @@ mod validation;
 
 pub(crate) use printer::EVENTS;
 
-use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
+use generic_server::resource::{KindTraits, Resource, SelectableField as Field, UnknownField::Unsupported};
 use machinery::meta::names;
 
 use crate::{
@@ -19,9 +19,16 @@ const V1: GroupVersion = GroupVersion("events.k8s.io", "v1");
 const CORE_V1: GroupVersion = GroupVersion("", "v1");
 
 /// An event is forgotten after an hour.
-const RULES: Rules = Rules { expires: true, metadata_last: true, childless: true, ..Rules::PLAIN.create_on_update() }
-    .validate(validation::event)
-    .validate_update(validation::event_update);
+const RULES: Rules = Rules {
+    traits: KindTraits {
+        expires: true,
+        judges_metadata_last: true,
+        may_have_dependents: false,
+        allows_create_on_update: true,
+        ..KindTraits::PLAIN
+    },
+    ..Rules::PLAIN.validate(validation::event).validate_update(validation::event_update)
+};
 
 /// The core group has never looked at an event's name.
 pub(crate) const CORE_RULES: Rules = RULES.names(names::any_name).any_finalizers();

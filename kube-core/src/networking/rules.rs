@@ -1,5 +1,6 @@
 //! Rules of the group's kinds.
 
+use generic_server::resource::KindTraits;
 use machinery::{Value, array};
 
 use super::{ingress_validation as ingresses, validation};
@@ -18,11 +19,12 @@ pub(super) const INGRESSES: Rules = Rules::WORKLOAD
     .warn_status(balancer_warnings);
 
 /// The rules of addresses.
-pub(super) const IP_ADDRESSES: Rules = Rules { literal_names: true, ..Rules::PLAIN }
-    .names(validation::address_name)
-    .validate(validation::address)
-    .revalidate(|cx, new, _, errors| validation::address(cx, new, errors))
-    .validate_update(validation::address_update);
+pub(super) const IP_ADDRESSES: Rules =
+    Rules { traits: KindTraits { has_literal_names: true, ..KindTraits::PLAIN }, ..Rules::PLAIN }
+        .names(validation::address_name)
+        .validate(validation::address)
+        .revalidate(|cx, new, _, errors| validation::address(cx, new, errors))
+        .validate_update(validation::address_update);
 
 /// The rules of ranges of addresses.
 pub(super) const SERVICE_CIDRS: Rules =

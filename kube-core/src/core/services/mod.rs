@@ -21,14 +21,13 @@ use crate::{
 /// The rules of services.
 pub(super) const SERVICES: Rules = Rules {
     defaults: service,
-    names: names::name_is_dns_label,
     update,
     validate: validation::create,
     validate_update: Some(validation::update),
     validate_status: validation::status,
     warn: warnings::warnings,
     warn_status: balancer_warnings,
-    ..Rules::STATUS.create_on_update().returns_deleted()
+    ..Rules::STATUS.create_on_update().returns_deleted().names(names::name_is_dns_label)
 };
 
 /// The rules of endpoints.
