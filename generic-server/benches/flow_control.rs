@@ -7,7 +7,10 @@ use ::flowcontrol::{LevelConfig, Levels, LimitResponse, Metrics, Queuing};
 use audit::Recorder;
 use auth::{SystemMasters, User};
 use criterion::{Criterion, criterion_group, criterion_main};
-use generic_server::{flow_control::FlowControl, request::Request};
+use generic_server::{
+    flow_control::FlowControl,
+    request::{Request, RequestParts},
+};
 use machinery::{
     Str, Value, array, object,
     request::{Query, RequestInfo, resource_info},
@@ -88,7 +91,7 @@ fn flow_control() -> FlowControl {
 
 fn request() -> Request {
     let groups = ["dev", "qa", "system:authenticated"].map(Str::from).to_vec();
-    Request {
+    Request::from(RequestParts {
         method: http::Method::GET,
         uri: "/api/v1/namespaces/n/configmaps/one".parse().expect("a URI"),
         headers: http::HeaderMap::new(),
@@ -106,7 +109,7 @@ fn request() -> Request {
         deadline: None,
         body: None,
         extensions: http::Extensions::new(),
-    }
+    })
 }
 
 fn admit(c: &mut Criterion) {

@@ -2,7 +2,12 @@
 
 mod unread;
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    time::Instant,
+};
 
 use audit::Recorder;
 use auth::{Authorizer, User};
@@ -16,7 +21,12 @@ pub use unread::RequestBody;
 pub(crate) use unread::{Rest, waits_to_send};
 
 /// One request. Steps of the pipeline fill it in; handlers read it.
-pub struct Request {
+///
+/// Boxed: it is handed on from one future to the next, each of which has room for it.
+pub struct Request(Box<RequestParts>);
+
+/// What a request is made of.
+pub struct RequestParts {
     /// The HTTP method.
     pub method: Method,
     /// The URI as sent.
@@ -43,7 +53,32 @@ pub struct Request {
     pub extensions: http::Extensions,
 }
 
+impl Deref for Request {
+    type Target = RequestParts;
+
+    fn deref(&self) -> &RequestParts {
+        &self.0
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut RequestParts {
+        &mut self.0
+    }
+}
+
+impl From<RequestParts> for Request {
+    fn from(parts: RequestParts) -> Self {
+        Request(Box::new(parts))
+    }
+}
+
 impl Request {
+    /// The parts, to be taken apart.
+    pub fn into_parts(self) -> RequestParts {
+        *self.0
+    }
+
     /// A header's value as text; the first one if it is repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()

@@ -17,7 +17,7 @@ use crate::{
     admission::{Admission, Chain},
     handlers,
     registry::{Backing, Listers, Registries, Settings},
-    request::Request,
+    request::{Request, RequestParts},
     response,
     table::{Endpoints, Entry, entries},
     testing,
@@ -58,7 +58,7 @@ impl Served {
         let info = resolve(method.as_str(), uri.path(), &query);
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_static(accept));
-        let request = Request {
+        let request = Request::from(RequestParts {
             method,
             uri,
             headers,
@@ -71,7 +71,7 @@ impl Served {
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),
-        };
+        });
         let wanted = response::wanted(&request);
         let answer = handlers::serve(request, self.0.clone()).await;
         let response = answer.unwrap_or_else(|status| response::error(&status, wanted));

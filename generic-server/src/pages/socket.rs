@@ -24,7 +24,7 @@ use super::{Profiles, SetVerbosity, Verbosity};
 use crate::{
     Body,
     endpoint::Endpoint,
-    request::{Request, RequestBody},
+    request::{Request, RequestBody, RequestParts},
     response::{self, Response, page_not_found},
 };
 
@@ -97,7 +97,7 @@ async fn answer(request: http::Request<Incoming>, verbosity: &Verbosity) -> http
     let query = Query::parse(parts.uri.query().unwrap_or(""));
     let info = machinery::request::resolve(parts.method.as_str(), parts.uri.path(), &query);
     let (body, _) = RequestBody::new(body);
-    let request = Request {
+    let request = Request::from(RequestParts {
         method: parts.method,
         uri: parts.uri,
         headers: parts.headers,
@@ -110,7 +110,7 @@ async fn answer(request: http::Request<Incoming>, verbosity: &Verbosity) -> http
         deadline: Some(Instant::now() + REQUEST_TIMEOUT),
         body: Some(body),
         extensions: parts.extensions,
-    };
+    });
     let answered = tokio::time::timeout(REQUEST_TIMEOUT, route(request, verbosity)).await;
     match answered {
         Ok(Ok(response)) => response,

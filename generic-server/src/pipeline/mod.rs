@@ -36,7 +36,7 @@ use crate::response::{self, NO_CACHE, Response};
 use crate::{
     body::Body,
     metrics::{Metrics, Turn},
-    request::{Request, RequestBody, Rest, mend_headers, waits_to_send},
+    request::{Request, RequestBody, RequestParts, Rest, mend_headers, waits_to_send},
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
 };
@@ -96,7 +96,7 @@ impl Pipeline {
         let info = machinery::request::resolve(parts.method.as_str(), &path, &query);
         let audit_id = audit_id(&parts.headers);
         let rest = rest.filter(|_| !waits_to_send(&parts.headers));
-        let mut request = Request {
+        let mut request = Request::from(RequestParts {
             method: parts.method,
             uri: parts.uri,
             headers: parts.headers,
@@ -109,7 +109,7 @@ impl Pipeline {
             deadline: None,
             body: Some(body),
             extensions: parts.extensions,
-        };
+        });
         request.extensions.insert(self.lifecycle.clone());
         request.extensions.insert(self.metrics.clone());
         let span = tracing::info_span!("request", audit_id = %request.audit_id, method = %request.method, path = %request.info.path);

@@ -81,7 +81,7 @@ async fn dial(port: u16) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use auth::{Mode, User};
-    use generic_server::request::Request;
+    use generic_server::request::{Request, RequestParts};
     use http::{HeaderMap, HeaderValue, Method, header};
     use http_body_util::BodyExt as _;
     use machinery::{
@@ -95,7 +95,7 @@ mod tests {
     async fn ask(path: &str, accept: &str) -> Result<Value, Status> {
         let uri: http::Uri = path.parse().expect("a path");
         let query = Query::parse(uri.query().unwrap_or(""));
-        let request = Request {
+        let request = Request::from(RequestParts {
             method: Method::GET,
             info: resolve("GET", uri.path(), &query),
             headers: HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"))]),
@@ -108,7 +108,7 @@ mod tests {
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),
-        };
+        });
         let statuses = ComponentStatuses { store: Memory::new() };
         let response = statuses.endpoint().serve(request).await?;
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();

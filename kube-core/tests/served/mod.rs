@@ -8,7 +8,7 @@ use generic_server::{
     admission::{Admission, Chain},
     handlers,
     registry::{Backing, Listers, Registries, Settings, StoredForm},
-    request::Request,
+    request::{Request, RequestParts},
     response::{self, Response},
     table::{Endpoints, Entry, entries},
 };
@@ -62,7 +62,7 @@ impl Served {
         let entry = self.entries.iter().find(|entry| entry.row.version == info.version).expect("it is served");
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_str(accept).expect("a header"));
-        let request = Request {
+        let request = Request::from(RequestParts {
             method: Method::GET,
             uri,
             headers,
@@ -75,7 +75,7 @@ impl Served {
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),
-        };
+        });
         let wanted = response::wanted(&request);
         handlers::serve(request, entry.clone()).await.unwrap_or_else(|status| response::error(&status, wanted))
     }

@@ -20,7 +20,7 @@ use crate::features::{BINARY, Minor};
 use crate::openapi::{members::Encoding, paths::group_id};
 use crate::{
     endpoint::Endpoint as _,
-    request::Request,
+    request::{Request, RequestParts},
     resource::{Availability, Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
     response::Response,
     table::{Entry, ResourceTable},
@@ -119,7 +119,7 @@ impl Server {
         for (name, value) in headers {
             map.insert(name.clone(), HeaderValue::from_str(value).expect("a header"));
         }
-        let request = Request {
+        let request = Request::from(RequestParts {
             method: Method::GET,
             info: resolve("GET", uri.path(), &query),
             uri,
@@ -132,7 +132,7 @@ impl Server {
             deadline: None,
             body: None,
             extensions: http::Extensions::new(),
-        };
+        });
         self.openapi.serve(request).await.expect("an answer")
     }
 
