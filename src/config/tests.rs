@@ -411,3 +411,33 @@ fn controllers_run_that_are_asked_for_and_help_names_all() {
     let why = configure(&["--controllers=*,nosuch"]).expect_err("nobody has this name");
     assert_eq!(why, "\"nosuch\" is not in the list of known controllers");
 }
+
+#[test]
+fn one_authority_signs_for_all_signers_or_each_has_its_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| {
+        std::fs::write(dir.path().join(name), "PEM").expect("is written");
+        dir.path().join(name).display().to_string()
+    };
+    let (certificate, key) = (file("ca.crt"), file("ca.key"));
+    let pair = |signer: &str| {
+        [
+            format!("--cluster-signing{signer}-cert-file={certificate}"),
+            format!("--cluster-signing{signer}-key-file={key}"),
+        ]
+    };
+    let authorities = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        configure(&arguments).map(|config| config.controllers)
+    };
+    assert_eq!(authorities(&[]).expect("is valid").authorities, None);
+    let one = authorities(&pair("")).expect("is valid").authorities.expect("one");
+    assert!(one.kubelet_serving.is_some() && one.api_server_client == one.legacy);
+    assert_eq!(one.duration.as_secs(), 8760 * 3600);
+    let some = authorities(&pair("-kubelet-serving")).expect("is valid").authorities.expect("one");
+    assert!(some.kubelet_serving.is_some() && some.kubelet_client.is_none() && some.legacy.is_none());
+    let both = authorities(&[pair(""), pair("-legacy-unknown")].concat()).expect_err("both");
+    assert_eq!(both, "cannot specify default and per controller certs at the same time");
+    let half = authorities(&pair("-kubelet-client")[..1]).expect_err("no key");
+    assert!(half.contains("must be given together"), "{half}");
+}

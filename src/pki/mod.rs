@@ -36,6 +36,8 @@ pub struct Pki {
     pub service_account_keys: Vec<PathBuf>,
     /// What clients need to trust the serving certificate.
     pub server_ca: PathBuf,
+    /// The authority that signs requests for certificates, if it is this server's own: clients with what it issues are known here.
+    pub signer: Option<CertificateFiles>,
     admin: Option<CertificateFiles>,
     kubeconfig: PathBuf,
 }
@@ -77,6 +79,8 @@ impl Pki {
         let given = request_header.client_ca.clone();
         let front_proxy_ca = given.unwrap_or_else(|| front_proxy_ca.certificate_path());
         let (service_account_signing_key, service_account_keys) = service_account_keys(config, &folder);
+        let own = || CertificateFiles { certificate: ca.certificate_path(), key: folder.path("ca.key") };
+        let signer = client_ca.is_none().then(own);
         let client_ca = client_ca.unwrap_or_else(|| ca.certificate_path());
         Ok(Self {
             tls: TlsOptions {
@@ -96,6 +100,7 @@ impl Pki {
             service_account_signing_key,
             service_account_keys,
             server_ca,
+            signer,
             admin,
             kubeconfig: config.data_dir.join("admin.kubeconfig"),
         })

@@ -223,7 +223,7 @@ fn usages(usage: &ExtendedKeyUsage<'_>) -> Option<Usages> {
 }
 
 impl AlternativeNames {
-    fn read(names: &[GeneralName<'_>]) -> Result<Self, X509Error> {
+    pub(super) fn read(names: &[GeneralName<'_>]) -> Result<Self, X509Error> {
         let mut out = AlternativeNames::default();
         let ascii = |kind: &str, text: &str| {
             let good = text.is_ascii().then(|| text.to_owned());

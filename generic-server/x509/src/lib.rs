@@ -22,7 +22,9 @@
 mod certificate;
 mod chain;
 mod constraints;
+mod der;
 mod handshake;
+mod issue;
 mod key;
 mod names;
 mod request;
@@ -33,7 +35,9 @@ use std::fmt;
 pub use certificate::{Certificate, Subject};
 pub use chain::{Purpose, Roots};
 pub use handshake::{ClientVerifier, ServerVerifier, certified_key};
+pub use issue::{Issuer, Terms};
 pub use key::{KeyKind, SubjectKey};
+pub use names::AlternativeNames;
 pub use request::CertificateRequest;
 
 /// Why a certificate is not good, in Go's words.

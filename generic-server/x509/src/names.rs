@@ -8,15 +8,20 @@ use super::{Certificate, X509Error};
 
 /// The subject's alternative names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AlternativeNames {
-    pub(super) dns: Vec<String>,
-    pub(super) emails: Vec<String>,
-    pub(super) uris: Vec<String>,
-    pub(super) ips: Vec<IpAddr>,
+pub struct AlternativeNames {
+    /// Hosts.
+    pub dns: Vec<String>,
+    /// Mail addresses.
+    pub emails: Vec<String>,
+    /// URIs.
+    pub uris: Vec<String>,
+    /// Addresses.
+    pub ips: Vec<IpAddr>,
 }
 
 impl AlternativeNames {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
         self.dns.is_empty() && self.emails.is_empty() && self.uris.is_empty() && self.ips.is_empty()
     }
 }

@@ -3,26 +3,80 @@
 use x509_parser::{
     asn1_rs::{Any, Class},
     certification_request::X509CertificationRequest,
-    oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME},
+    extensions::ParsedExtension,
     prelude::FromDer,
 };
 
 use super::{
-    X509Error,
-    names::directory_string,
+    X509Error, der,
+    names::{AlternativeNames, directory_string},
     signature::{self, PublicKey, SignatureAlgorithm},
 };
 
 /// A parsed request.
 #[derive(Clone, Debug)]
 pub struct CertificateRequest {
-    common_name: String,
-    organizations: Vec<String>,
+    subject: Name,
+    names: AlternativeNames,
     raw_key: Vec<u8>,
     key: PublicKey,
     signed: Vec<u8>,
     algorithm: SignatureAlgorithm,
     signature: Vec<u8>,
+}
+
+/// A subject, as far as Go's pkix.Name knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) countries: Vec<String>,
+    pub(crate) organizations: Vec<String>,
+    pub(crate) units: Vec<String>,
+    pub(crate) localities: Vec<String>,
+    pub(crate) provinces: Vec<String>,
+    pub(crate) streets: Vec<String>,
+    pub(crate) postal_codes: Vec<String>,
+    pub(crate) common_name: String,
+    pub(crate) serial_number: String,
+}
+
+impl Name {
+    /// Takes note of an attribute (2.5.4); of what there is one of the last counts.
+    fn add(&mut self, attribute: u64, text: String) {
+        match attribute {
+            3 => self.common_name = text,
+            5 => self.serial_number = text,
+            6 => self.countries.push(text),
+            7 => self.localities.push(text),
+            8 => self.provinces.push(text),
+            9 => self.streets.push(text),
+            10 => self.organizations.push(text),
+            11 => self.units.push(text),
+            17 => self.postal_codes.push(text),
+            _ => {}
+        }
+    }
+
+    /// The name as Go encodes it: all values of an attribute are one set.
+    pub(crate) fn to_der(&self) -> Vec<u8> {
+        let one = |text: &String| Some(text).filter(|text| !text.is_empty()).cloned().into_iter().collect::<Vec<_>>();
+        let attributes = [
+            (6, self.countries.clone()),
+            (10, self.organizations.clone()),
+            (11, self.units.clone()),
+            (7, self.localities.clone()),
+            (8, self.provinces.clone()),
+            (9, self.streets.clone()),
+            (17, self.postal_codes.clone()),
+            (3, one(&self.common_name)),
+            (5, one(&self.serial_number)),
+        ];
+        let given = attributes.into_iter().filter(|(_, values)| !values.is_empty());
+        let set = |(attribute, values): (u64, Vec<String>)| {
+            let value = |text: &String| der::sequence(&[der::oid(&[2, 5, 4, attribute]), der::text(text)]);
+            der::set(values.iter().map(value).collect())
+        };
+        der::sequence(&given.map(set).collect::<Vec<_>>())
+    }
 }
 
 impl CertificateRequest {
@@ -37,19 +91,22 @@ impl CertificateRequest {
             return Err(X509Error("asn1: syntax error: trailing data".to_owned()));
         }
         let info = &parsed.certification_request_info;
-        let (mut common_name, mut organizations) = (String::new(), Vec::new());
+        let mut subject = Name::default();
         for attribute in info.subject.iter_attributes() {
             let Some(text) = text(attribute.attr_value())? else { continue };
-            let kind = attribute.attr_type();
-            if *kind == OID_X509_COMMON_NAME {
-                common_name = text;
-            } else if *kind == OID_X509_ORGANIZATION_NAME {
-                organizations.push(text);
+            if let [0x55, 4, kind] = attribute.attr_type().as_bytes() {
+                subject.add((*kind).into(), text);
+            }
+        }
+        let mut names = AlternativeNames::default();
+        for extension in parsed.requested_extensions().into_iter().flatten() {
+            if let ParsedExtension::SubjectAlternativeName(found) = extension {
+                names = AlternativeNames::read(&found.general_names)?;
             }
         }
         Ok(CertificateRequest {
-            common_name,
-            organizations,
+            subject,
+            names,
             raw_key: info.subject_pki.raw.to_vec(),
             key: PublicKey::of(&info.subject_pki),
             signed: info.raw.to_vec(),
@@ -60,12 +117,22 @@ impl CertificateRequest {
 
     /// The last CN.
     pub fn common_name(&self) -> &str {
-        &self.common_name
+        &self.subject.common_name
     }
 
     /// Each O.
     pub fn organizations(&self) -> &[String] {
-        &self.organizations
+        &self.subject.organizations
+    }
+
+    /// Whom it is for.
+    pub(crate) fn subject(&self) -> &Name {
+        &self.subject
+    }
+
+    /// The names that it asks for.
+    pub fn names(&self) -> &AlternativeNames {
+        &self.names
     }
 
     /// The key, as it is encoded.

@@ -34,6 +34,7 @@ mod readme;
 mod reloads;
 mod restricted;
 mod scenarios;
+mod service_controllers;
 mod several_servers;
 mod slow_watchers;
 mod snapshots;

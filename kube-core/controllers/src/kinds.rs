@@ -158,6 +158,16 @@ impl Kinds {
         last.1.clone()
     }
 
+    /// A version that a resource is served in, stored or not.
+    pub(crate) fn version_of(&self, group: &str, plural: &str) -> Option<Str> {
+        let is_it = |row: &generic_server::resource::Resource| row.group == group && row.plural == plural;
+        self.tables.iter().find_map(|table| {
+            let table = table.load();
+            let mut entries = table.entries();
+            entries.find(|entry| is_it(&entry.row)).map(|entry| entry.row.version.clone())
+        })
+    }
+
     /// Whether any kind is of this group version: it is served here, not by another server.
     pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.tables.iter().any(|table| table.load().has_version(group, version))

@@ -11,17 +11,21 @@
 //! assert!(selection.has("garbage-collector-controller") && !selection.has("namespace-controller"));
 //! ```
 
+mod authorities;
 mod bootstrap_tokens;
+mod certificates;
 mod client;
-mod csr_cleaner;
 mod disruption;
+mod endpoints;
 mod events;
+mod families;
 mod follow;
 mod frame;
 mod garbage;
 mod kinds;
 mod leadership;
 mod legacy_tokens;
+mod migrations;
 mod names;
 mod namespace;
 mod objects;
@@ -47,10 +51,12 @@ use generic_server::{
 };
 use machinery::Str;
 
+pub use authorities::{Authorities, AuthorityFiles};
 pub use client::Door;
 pub use names::names;
 pub use selection::Selection;
 
+use families::Families;
 use kinds::Kinds;
 use leadership::Election;
 use shared::Shared;
@@ -75,6 +81,8 @@ pub struct Options<'a> {
     pub identity: Str,
     /// PEM: what pods trust this server by.
     pub root_ca: Str,
+    /// Who signs requests for certificates.
+    pub authorities: Authorities,
 }
 
 /// The tasks of the controllers that were asked for; none if there are none.
@@ -83,7 +91,7 @@ pub fn build(options: Options<'_>) -> Vec<Task> {
         return Vec::new();
     }
     let (kinds, listers) = (Arc::new(Kinds::new(options.tables)), Arc::new(options.listers));
-    let metrics = workqueue::Metrics::new(options.metrics);
+    let (metrics, families) = (workqueue::Metrics::new(options.metrics), Families::new(options.metrics));
     let election = Election {
         leases: listers.of("coordination.k8s.io", "leases").clone(),
         door: options.door.clone(),
@@ -91,6 +99,7 @@ pub fn build(options: Options<'_>) -> Vec<Task> {
         identity: options.identity,
     };
     let (election, leadership) = leadership::task(election);
+    let authorities = Arc::new(options.authorities);
     let mut tasks = vec![election];
     for controller in names::NAMES.iter().filter(|controller| options.selection.has(controller.name)) {
         let shared = Shared {
@@ -100,8 +109,10 @@ pub fn build(options: Options<'_>) -> Vec<Task> {
             listers: listers.clone(),
             definitions: options.definitions.clone(),
             metrics: metrics.clone(),
+            families: families.clone(),
             single: options.single,
             root_ca: options.root_ca.clone(),
+            authorities: authorities.clone(),
         };
         tasks.push(frame::task(controller, Arc::new(shared), leadership.clone()));
     }

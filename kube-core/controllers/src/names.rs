@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
-    bootstrap_tokens, csr_cleaner, disruption, garbage, legacy_tokens, namespace, ready::Ready, resource_quota,
-    role_aggregation, root_ca, service_accounts, shared::Shared, ttl_after_finished, volume_protection,
+    bootstrap_tokens, certificates, disruption, endpoints, garbage, legacy_tokens, migrations, namespace, ready::Ready,
+    resource_quota, role_aggregation, root_ca, service_accounts, shared::Shared, ttl_after_finished, volume_protection,
 };
 
 /// The work of a controller, which goes on until it is dropped or its caches stop.
@@ -14,7 +14,7 @@ pub(crate) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) struct Name {
     /// Its name.
     pub(crate) name: &'static str,
-    /// An older name.
+    /// An older name; empty if there is none.
     alias: &'static str,
     /// Its service account in kube-system.
     pub(crate) account: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Name {
 
 impl Name {
     pub(crate) fn is(&self, name: &str) -> bool {
-        self.name == name || self.alias == name
+        !name.is_empty() && (self.name == name || self.alias == name)
     }
 }
 
@@ -68,6 +68,27 @@ pub(crate) const NAMES: &[Name] = &[
         work: |shared, ready| Box::pin(resource_quota::run(shared, ready)),
     },
     Name {
+        name: "endpoints-controller",
+        alias: "endpoint",
+        account: "endpoint-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(endpoints::run(shared, ready)),
+    },
+    Name {
+        name: "endpointslice-controller",
+        alias: "endpointslice",
+        account: "endpointslice-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(endpoints::slices(shared, ready)),
+    },
+    Name {
+        name: "endpointslice-mirroring-controller",
+        alias: "endpointslicemirroring",
+        account: "endpointslicemirroring-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(endpoints::mirror(shared, ready)),
+    },
+    Name {
         name: "disruption-controller",
         alias: "disruption",
         account: "disruption-controller",
@@ -82,11 +103,39 @@ pub(crate) const NAMES: &[Name] = &[
         work: |shared, ready| Box::pin(legacy_tokens::run(shared, ready)),
     },
     Name {
+        name: "certificatesigningrequest-approving-controller",
+        alias: "csrapproving",
+        account: "certificate-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(certificates::approve(shared, ready)),
+    },
+    Name {
+        name: "certificatesigningrequest-signing-controller",
+        alias: "csrsigning",
+        account: "certificate-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(certificates::sign(shared, ready)),
+    },
+    Name {
+        name: "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        alias: "",
+        account: "kube-apiserver-serving-clustertrustbundle-publisher",
+        in_all: true,
+        work: |shared, ready| Box::pin(certificates::publish(shared, ready)),
+    },
+    Name {
         name: "certificatesigningrequest-cleaner-controller",
         alias: "csrcleaner",
         account: "certificate-controller",
         in_all: true,
-        work: |shared, ready| Box::pin(csr_cleaner::run(shared, ready)),
+        work: |shared, ready| Box::pin(certificates::clean(shared, ready)),
+    },
+    Name {
+        name: "podcertificaterequest-cleaner-controller",
+        alias: "",
+        account: "podcertificaterequestcleaner",
+        in_all: true,
+        work: |shared, ready| Box::pin(certificates::clean_pod_requests(shared, ready)),
     },
     Name {
         name: "token-cleaner-controller",
@@ -115,6 +164,13 @@ pub(crate) const NAMES: &[Name] = &[
         account: "pv-protection-controller",
         in_all: true,
         work: |shared, ready| Box::pin(volume_protection::volumes(shared, ready)),
+    },
+    Name {
+        name: "storage-version-migrator-controller",
+        alias: "svm",
+        account: "storage-version-migrator-controller",
+        in_all: true,
+        work: |shared, ready| Box::pin(migrations::run(shared, ready)),
     },
     Name {
         name: "ttl-after-finished-controller",

@@ -6,8 +6,10 @@ use generic_server::registry::{Lister, Listers};
 use machinery::Str;
 
 use crate::{
+    authorities::Authorities,
     client::{Client, Door},
     events::Events,
+    families::Families,
     kinds::Kinds,
     workqueue,
 };
@@ -23,10 +25,14 @@ pub(crate) struct Shared {
     /// The definitions of custom resources.
     pub(crate) definitions: Arc<Lister>,
     pub(crate) metrics: workqueue::Metrics,
+    /// What only some controllers count.
+    pub(crate) families: Families,
     /// Whether nobody else writes to the store: what was decided in this process is known to all of them.
     pub(crate) single: bool,
     /// PEM: what clients in pods trust this server by.
     pub(crate) root_ca: Str,
+    /// Who signs requests for certificates.
+    pub(crate) authorities: Arc<Authorities>,
 }
 
 impl Shared {

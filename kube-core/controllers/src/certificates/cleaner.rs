@@ -10,6 +10,7 @@ use machinery::{
     meta::{Meta, TimeForm, Timestamp, status::Status},
 };
 
+use super::REQUESTS;
 use crate::{
     client::Deletion,
     objects::{self, Each, Key},
@@ -18,7 +19,6 @@ use crate::{
     workqueue::Outcome,
 };
 
-const REQUESTS: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
