@@ -225,11 +225,12 @@ mod tests {
         let organizations = ["dev".to_owned(), "ops".to_owned(), "qa&x".to_owned()].to_vec();
         let mut subject = crate::request::Name { organizations, ..Default::default() };
         subject.common_name = "jane".to_owned();
+        subject.localities = vec!["Town".to_owned()];
         let der = subject.to_der();
         let read = x509_parser::x509::X509Name::from_der(&der).expect("a name").1;
         let all: Vec<String> = read.iter_attributes().filter_map(|a| a.as_str().ok().map(str::to_owned)).collect();
-        assert_eq!(all, ["dev", "ops", "qa&x", "jane"]);
-        assert_eq!(read.iter_rdn().count(), 2, "all organizations are one set, as Go writes them");
+        assert_eq!(all, ["Town", "dev", "ops", "qa&x", "jane"], "places come first");
+        assert_eq!(read.iter_rdn().count(), 3, "all organizations are one set, as Go writes them");
     }
 
     #[test]

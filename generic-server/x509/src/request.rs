@@ -61,12 +61,12 @@ impl Name {
         let one = |text: &String| Some(text).filter(|text| !text.is_empty()).cloned().into_iter().collect::<Vec<_>>();
         let attributes = [
             (6, self.countries.clone()),
-            (10, self.organizations.clone()),
-            (11, self.units.clone()),
-            (7, self.localities.clone()),
             (8, self.provinces.clone()),
+            (7, self.localities.clone()),
             (9, self.streets.clone()),
             (17, self.postal_codes.clone()),
+            (10, self.organizations.clone()),
+            (11, self.units.clone()),
             (3, one(&self.common_name)),
             (5, one(&self.serial_number)),
         ];
