@@ -15,7 +15,7 @@ pub(super) fn hash(text: &str) -> u128 {
     text.bytes().fold(OFFSET, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
 }
 
-fn pointer<'a>(value: Option<&'a Value>, kind: &str) -> String {
+fn pointer(value: Option<&Value>, kind: &str) -> String {
     match value {
         Some(Value::String(text)) => format!("(*{kind}){text}"),
         Some(Value::Int(number)) => format!("(*{kind}){number}"),

@@ -35,8 +35,11 @@ pub(in crate::endpoints) struct Totals {
     endpoints: Gauge,
     slices: Gauge,
     desired: Gauge,
-    known: Arc<Mutex<HashMap<Key, BTreeMap<&'static str, [usize; 3]>>>>,
+    known: Arc<Mutex<HashMap<Key, ByKind>>>,
 }
+
+/// The three totals of each kind of addresses.
+type ByKind = BTreeMap<&'static str, [usize; 3]>;
 
 /// Registers a family under a subsystem's name.
 pub(in crate::endpoints) fn registered<C: Collector + Clone + 'static>(registry: &Registry, family: C) -> C {

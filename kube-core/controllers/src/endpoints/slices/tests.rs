@@ -95,7 +95,7 @@ fn an_endpoint_tells_its_state_its_place_and_its_pod() {
         object! {
             "addresses" => array![format!("10.1.0.{number}")],
             "conditions" => object! { "ready" => conditions[0], "serving" => conditions[1], "terminating" => conditions[2] },
-            "nodeName" => format!("n{}", number % 2), "zone" => if number % 2 == 0 { "za" } else { "zb" },
+            "nodeName" => format!("n{}", number % 2), "zone" => ["za", "zb"][number % 2],
             "targetRef" => object! { "kind" => "Pod", "namespace" => "n", "name" => format!("p{number:04}"), "uid" => format!("uid{number}") },
         }
     };
@@ -245,7 +245,7 @@ fn zones_get_their_share_by_their_processors() {
     assert!(topology.overloaded().is_empty());
 
     topology.set_nodes(&[node("za", "6"), node("zb", "2")]);
-    assert_eq!(topology.overloaded(), [key.clone()]);
+    assert_eq!(topology.overloaded(), std::slice::from_ref(&key));
     let mut uneven = fresh();
     topology.apply(&key, &mut uneven, Family::V4);
     assert_eq!(zones(&uneven), 6);
