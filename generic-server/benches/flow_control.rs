@@ -4,17 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ::flowcontrol::{LevelConfig, Levels, LimitResponse, Metrics, Queuing};
-use audit::Recorder;
 use auth::{SystemMasters, User};
 use criterion::{Criterion, criterion_group, criterion_main};
 use generic_server::{
     flow_control::FlowControl,
     request::{Request, RequestParts},
 };
-use machinery::{
-    Str, Value, array, object,
-    request::{Query, RequestInfo, resource_info},
-};
+use machinery::{Str, Value, array, object};
 
 const LEVELS: [&str; 6] = ["exempt", "system", "node-high", "leader-election", "workload-high", "global-default"];
 
@@ -90,25 +86,11 @@ fn flow_control() -> FlowControl {
 }
 
 fn request() -> Request {
+    let uri = "/api/v1/namespaces/n/configmaps/one".parse().expect("a URI");
     let groups = ["dev", "qa", "system:authenticated"].map(Str::from).to_vec();
     Request::from(RequestParts {
-        method: http::Method::GET,
-        uri: "/api/v1/namespaces/n/configmaps/one".parse().expect("a URI"),
-        headers: http::HeaderMap::new(),
-        query: Query::parse(""),
-        info: RequestInfo {
-            namespace: "n".into(),
-            name: "one".into(),
-            path: "/api/v1/namespaces/n/configmaps/one".into(),
-            ..resource_info("get", "", "v1", "configmaps")
-        },
         user: Arc::new(User { name: "alice".into(), groups, ..User::default() }),
-        authorizer: Arc::new(SystemMasters(Vec::new())),
-        audit_id: Str::default(),
-        audit: Recorder::default(),
-        deadline: None,
-        body: None,
-        extensions: http::Extensions::new(),
+        ..RequestParts::new(http::Method::GET, uri, http::HeaderMap::new(), Arc::new(SystemMasters(Vec::new())))
     })
 }
 

@@ -14,7 +14,7 @@ use auth::{Authorizer, User};
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use machinery::{
     Str,
-    request::{Query, RequestInfo},
+    request::{Query, RequestInfo, resolve},
 };
 
 pub use unread::RequestBody;
@@ -51,6 +51,27 @@ pub struct RequestParts {
     pub body: Option<RequestBody>,
     /// What the connection knows: the peer, its certificates, the upgrade handle.
     pub extensions: http::Extensions,
+}
+
+impl RequestParts {
+    /// A stranger's request that nobody records, without a body and a deadline.
+    pub fn new(method: Method, uri: Uri, headers: HeaderMap, authorizer: Arc<dyn Authorizer>) -> Self {
+        let query = Query::parse(uri.query().unwrap_or(""));
+        RequestParts {
+            info: resolve(method.as_str(), uri.path(), &query),
+            method,
+            uri,
+            headers,
+            query,
+            user: Arc::new(User::anonymous()),
+            authorizer,
+            audit_id: Str::default(),
+            audit: Recorder::default(),
+            deadline: None,
+            body: None,
+            extensions: http::Extensions::new(),
+        }
+    }
 }
 
 impl Deref for Request {

@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use auth::{Mode, User};
+use auth::Mode;
 use http::{HeaderMap, HeaderValue, Method, Uri, header::CONTENT_TYPE};
 use http_body_util::BodyExt;
-use machinery::{
-    Value,
-    codec::json,
-    object,
-    request::{Query, resolve},
-};
+use machinery::{Value, codec::json, object};
 use storage::Memory;
 
 use crate::{
@@ -54,24 +49,9 @@ impl Served {
 
     async fn ask(&self, method: Method, path: &str, accept: &'static str) -> Answer {
         let uri: Uri = format!("/api/v1/namespaces/default/configmaps{path}").parse().expect("a path");
-        let query = Query::parse(uri.query().unwrap_or(""));
-        let info = resolve(method.as_str(), uri.path(), &query);
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_static(accept));
-        let request = Request::from(RequestParts {
-            method,
-            uri,
-            headers,
-            query,
-            info,
-            user: Arc::new(User::anonymous()),
-            authorizer: Arc::new(Mode::AlwaysAllow),
-            audit_id: "1".into(),
-            audit: Default::default(),
-            deadline: None,
-            body: None,
-            extensions: http::Extensions::new(),
-        });
+        let request = Request::from(RequestParts::new(method, uri, headers, Arc::new(Mode::AlwaysAllow)));
         let wanted = response::wanted(&request);
         let answer = handlers::serve(request, self.0.clone()).await;
         let response = answer.unwrap_or_else(|status| response::error(&status, wanted));

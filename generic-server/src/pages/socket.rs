@@ -13,7 +13,7 @@ use auth::{Mode, User};
 use http::StatusCode;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use machinery::{Str, meta::status::Status, request::Query};
+use machinery::meta::status::Status;
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::Semaphore,
@@ -94,22 +94,13 @@ async fn connection(stream: UnixStream, verbosity: Arc<Verbosity>) {
 
 async fn answer(request: http::Request<Incoming>, verbosity: &Verbosity) -> http::Response<Body> {
     let (parts, body) = request.into_parts();
-    let query = Query::parse(parts.uri.query().unwrap_or(""));
-    let info = machinery::request::resolve(parts.method.as_str(), parts.uri.path(), &query);
     let (body, _) = RequestBody::new(body);
     let request = Request::from(RequestParts {
-        method: parts.method,
-        uri: parts.uri,
-        headers: parts.headers,
-        query,
-        info,
         user: Arc::new(User::default()),
-        authorizer: Arc::new(Mode::AlwaysAllow),
-        audit_id: Str::default(),
-        audit: ::audit::Recorder::default(),
         deadline: Some(Instant::now() + REQUEST_TIMEOUT),
         body: Some(body),
         extensions: parts.extensions,
+        ..RequestParts::new(parts.method, parts.uri, parts.headers, Arc::new(Mode::AlwaysAllow))
     });
     let answered = tokio::time::timeout(REQUEST_TIMEOUT, route(request, verbosity)).await;
     match answered {

@@ -80,35 +80,19 @@ async fn dial(port: u16) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use auth::{Mode, User};
+    use auth::Mode;
     use generic_server::request::{Request, RequestParts};
     use http::{HeaderMap, HeaderValue, Method, header};
     use http_body_util::BodyExt as _;
-    use machinery::{
-        codec::json,
-        request::{Query, resolve},
-    };
+    use machinery::codec::json;
     use storage::memory::Memory;
 
     use super::*;
 
     async fn ask(path: &str, accept: &str) -> Result<Value, Status> {
         let uri: http::Uri = path.parse().expect("a path");
-        let query = Query::parse(uri.query().unwrap_or(""));
-        let request = Request::from(RequestParts {
-            method: Method::GET,
-            info: resolve("GET", uri.path(), &query),
-            headers: HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"))]),
-            uri,
-            query,
-            user: Arc::new(User::anonymous()),
-            authorizer: Arc::new(Mode::AlwaysAllow),
-            audit_id: "".into(),
-            audit: Default::default(),
-            deadline: None,
-            body: None,
-            extensions: http::Extensions::new(),
-        });
+        let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).expect("a header"))]);
+        let request = Request::from(RequestParts::new(Method::GET, uri, headers, Arc::new(Mode::AlwaysAllow)));
         let statuses = ComponentStatuses { store: Memory::new() };
         let response = statuses.endpoint().serve(request).await?;
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();

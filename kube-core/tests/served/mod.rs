@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::{Mode, User};
+use auth::Mode;
 use bytes::Bytes;
 use generic_server::{
     admission::{Admission, Chain},
@@ -14,10 +14,7 @@ use generic_server::{
 };
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
-use machinery::{
-    Value,
-    request::{Query, resolve},
-};
+use machinery::Value;
 use storage::{Expect, Memory, Store};
 
 /// What serves the kind.
@@ -57,25 +54,11 @@ impl Served {
     /// What a GET of a path answers to a client that accepts `accept`.
     pub(crate) async fn get(&self, path: &str, accept: &str) -> Response {
         let uri: Uri = path.parse().expect("a path");
-        let query = Query::parse(uri.query().unwrap_or(""));
-        let info = resolve("GET", uri.path(), &query);
-        let entry = self.entries.iter().find(|entry| entry.row.version == info.version).expect("it is served");
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_str(accept).expect("a header"));
-        let request = Request::from(RequestParts {
-            method: Method::GET,
-            uri,
-            headers,
-            query,
-            info,
-            user: Arc::new(User::anonymous()),
-            authorizer: Arc::new(Mode::AlwaysAllow),
-            audit_id: "1".into(),
-            audit: Default::default(),
-            deadline: None,
-            body: None,
-            extensions: http::Extensions::new(),
-        });
+        let request = Request::from(RequestParts::new(Method::GET, uri, headers, Arc::new(Mode::AlwaysAllow)));
+        let version = &request.info.version;
+        let entry = self.entries.iter().find(|entry| entry.row.version == *version).expect("it is served");
         let wanted = response::wanted(&request);
         handlers::serve(request, entry.clone()).await.unwrap_or_else(|status| response::error(&status, wanted))
     }
