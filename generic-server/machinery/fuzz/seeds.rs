@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use machinery::codec::{json, protobuf, yaml};
+use machinery::codec::{cbor, json, protobuf, yaml};
 use machinery::schema::{apply_defaults, builtin};
 use machinery::{Value, array, object};
 
@@ -104,6 +104,8 @@ fn main() -> std::io::Result<()> {
         seeds.push(("protobuf", chosen(object, &message)));
         seeds.push(("protobuf", protobuf::watch_frame("ADDED", &envelope)[4..].to_vec()));
         seeds.push(("protobuf", envelope));
+        seeds.push(("cbor", cbor::encode(object)));
+        seeds.push(("cbor", chosen(object, &cbor::encode(object))));
         seeds.push(("types", chosen(object, &text)));
         for (kind, patch) in PATCHES {
             seeds.push(("patch", [&[*kind], &text[..], &[0], patch.as_bytes()].concat()));

@@ -15,7 +15,9 @@ pub mod structural;
 mod types;
 mod validate;
 
+pub(crate) use builtin::named_go_type;
 pub use custom::{read_applied, read_custom, read_metadata};
+pub(crate) use decode::go_type;
 pub use decode::packed_base64;
 pub use decode::{DecodeError, decode, decode_text, settle};
 pub use default::{apply_defaults, drop_nulls};

@@ -149,7 +149,7 @@ pub fn package(id: TypeId) -> &'static str {
 }
 
 /// The Go type of a member where it is a named one, as reflection prints it (`v1.PullPolicy`). Only error texts ask for it.
-pub(super) fn named_go_type(id: TypeId, field: &str) -> Option<&'static str> {
+pub(crate) fn named_go_type(id: TypeId, field: &str) -> Option<&'static str> {
     let lines = include_str!("go-types.txt").lines();
     let mut words = lines.map(|line| line.split(' '));
     let mut row = words.find(|w| w.clone().take(2).eq([short_name(id), field]))?;

@@ -7,6 +7,7 @@ mod time;
 
 use std::sync::Arc;
 
+pub(crate) use self::place::go_type;
 use self::place::{Place, Step};
 pub use self::settle::settle;
 use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};

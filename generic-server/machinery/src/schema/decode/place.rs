@@ -114,7 +114,7 @@ fn embeds(embedded: &Embedded, field: &str) -> bool {
 }
 
 /// The Go type of a node, as reflection prints it.
-fn go_type(schema: &Schema) -> String {
+pub(crate) fn go_type(schema: &Schema) -> String {
     match &schema.shape {
         Shape::Any => "interface {}".into(),
         Shape::Object(object) => match object.definition {
