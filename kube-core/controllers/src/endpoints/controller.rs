@@ -113,7 +113,8 @@ impl Controller {
             let pods = labelled(&lister, &snapshot, &namespace, &labels);
             let pods = pods.into_iter().map(|pod| lister.decode(pod.bytes()).map(Pod));
             let pods = pods.collect::<Result<Vec<Pod>, Status>>()?;
-            let mut subsets = subsets::of_service(&service, &pods);
+            let mut subsets = subsets::of_service(&service, &pods)
+                .ok_or_else(|| Status::internal_error("the ports and addresses of all pods are too many"))?;
             let is_truncated = subsets::truncate(&mut subsets);
             let is_right = current.as_ref().is_some_and(|current| is_right(current, &service, &subsets, is_truncated));
             Ok::<_, Status>((service, pods, (!is_right).then_some((current, subsets, is_truncated))))
@@ -248,7 +249,7 @@ mod tests {
         let ports = array![object! { "name" => "http", "port" => 80, "targetPort" => 8080, "protocol" => "TCP" }];
         let service = service(object! { "clusterIP" => "10.0.0.1", "ipFamilies" => array!["IPv4"], "ports" => ports });
         let pods = [pod("a", "10.1.0.1", true), pod("b", "10.1.0.2", false)];
-        let subsets = subsets::of_service(&service, &pods);
+        let subsets = subsets::of_service(&service, &pods).expect("they are few");
         let address = |name: &str, ip: &str| {
             let target =
                 object! { "kind" => "Pod", "namespace" => "n", "name" => name, "uid" => format!("uid-{name}") };
@@ -277,15 +278,15 @@ mod tests {
             pod
         };
         let plain = service(object! { "clusterIP" => "10.0.0.1", "ports" => ports() });
-        assert!(subsets::of_service(&plain, &[leaving()]).is_empty());
+        assert_eq!(subsets::of_service(&plain, &[leaving()]), Some(Vec::new()));
         let all = object! { "clusterIP" => "10.0.0.1", "ports" => ports(), "publishNotReadyAddresses" => true };
-        assert_eq!(subsets::of_service(&service(all), &[leaving()]).len(), 1);
+        assert_eq!(subsets::of_service(&service(all), &[leaving()]).map(|subsets| subsets.len()), Some(1));
     }
 
     #[test]
     fn a_headless_service_needs_no_ports_and_says_so() {
         let service = service(object! { "clusterIP" => "None", "publishNotReadyAddresses" => true });
-        let subsets = subsets::of_service(&service, &[pod("a", "fd00::1", false)]);
+        let subsets = subsets::of_service(&service, &[pod("a", "fd00::1", false)]).expect("one");
         assert_eq!(subsets[0].at(&["addresses"]).and_then(Value::as_array).map(<[Value]>::len), Some(1));
         assert!(subsets[0].get("ports").is_none());
         let new = written(&key(), None, &service, subsets, (true, None));

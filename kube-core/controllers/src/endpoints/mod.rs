@@ -35,6 +35,9 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Once a leader was elected by an annotation of Endpoints.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
+/// So many labels are looked for in the index: the rarest of these is rare enough.
+const MAX_TERMS: usize = 8;
+
 /// The latest state of a resource.
 async fn latest(lister: &Lister) -> Result<Snapshot, Status> {
     let read = lister.cache().read(ReadAt::Latest).await;
@@ -48,7 +51,8 @@ fn labelled<'a>(
     namespace: &str,
     labels: &[(&str, &str)],
 ) -> Vec<&'a Arc<Object>> {
-    let terms: Vec<Term> = labels.iter().map(|(key, value)| Term::Label((*key).into(), (*value).into())).collect();
+    let term = |(key, value): &(&str, &str)| Term::Label((*key).into(), (*value).into());
+    let terms: Vec<Term> = labels.iter().take(MAX_TERMS).map(term).collect();
     let prefix = lister.namespace_prefix(namespace);
     let holds = |object: &&Arc<Object>| labels.iter().all(|(key, value)| object.labels().get(key) == Some(value));
     match snapshot.by_terms(&terms, &prefix, None) {

@@ -1,5 +1,7 @@
 //! A pod, as far as endpoints depend on it.
 
+use std::collections::HashMap;
+
 use machinery::{
     Value,
     json::scan,
@@ -69,20 +71,30 @@ impl Pod {
         Some(hostname).filter(|name| is_there && !name.is_empty())
     }
 
-    /// The port that a service's port leads to.
-    pub(super) fn port(&self, port: &Value) -> Option<i64> {
-        let name = match port.get("targetPort") {
-            Some(Value::Int(number)) => return Some(*number),
-            Some(Value::String(name)) => name,
-            _ => return Some(0),
+    /// The ports that a service's ports lead to.
+    pub(super) fn ports(&self, service: &Service) -> Vec<Option<i64>> {
+        let is_named = |port: &Value| matches!(port.get("targetPort"), Some(Value::String(_)));
+        let named = if service.ports().iter().any(is_named) { self.named_ports() } else { HashMap::new() };
+        let number = |port: &Value| match port.get("targetPort") {
+            Some(Value::Int(number)) => Some(*number),
+            Some(Value::String(name)) => named.get(&(name.as_str(), text(port, &["protocol"]))).copied(),
+            _ => Some(0),
         };
-        let protocol = text(port, &["protocol"]);
+        service.ports().iter().map(number).collect()
+    }
+
+    /// The ports of containers and sidecars by name and protocol; the first one counts.
+    fn named_ports(&self) -> HashMap<(&str, &str), i64> {
         let sidecars = items(&self.0, &["spec", "initContainers"]).iter();
         let sidecars = sidecars.filter(|container| text(container, &["restartPolicy"]) == "Always");
         let containers = items(&self.0, &["spec", "containers"]).iter().chain(sidecars);
-        let mut ports = containers.flat_map(|container| items(container, &["ports"]));
-        let is_it = |port: &&Value| text(port, &["name"]) == name.as_str() && text(port, &["protocol"]) == protocol;
-        ports.find(is_it)?.get("containerPort")?.as_i64()
+        let mut named = HashMap::new();
+        for port in containers.flat_map(|container| items(container, &["ports"])) {
+            if let Some(number) = port.get("containerPort").and_then(Value::as_i64) {
+                named.entry((text(port, &["name"]), text(port, &["protocol"]))).or_insert(number);
+            }
+        }
+        named
     }
 
     /// The reference that endpoints have to it.
@@ -126,7 +138,8 @@ mod tests {
         } });
         let check = |target: Value, protocol: &str, expect: Option<i64>| {
             let port = object! { "targetPort" => target, "protocol" => protocol };
-            assert_eq!(pod.port(&port), expect, "{port:?}");
+            let service = Service(object! { "spec" => object! { "ports" => array![port.clone()] } });
+            assert_eq!(pod.ports(&service), [expect], "{port:?}");
         };
         check(Value::Int(80), "TCP", Some(80));
         check("web".into(), "TCP", Some(8080));

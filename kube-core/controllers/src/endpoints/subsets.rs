@@ -8,29 +8,31 @@ use super::{go_hash, items, pod::Pod, ports, service::Service, text};
 
 /// So many addresses are in Endpoints at most.
 const CAPACITY: usize = 1000;
+/// So many addresses are in all subsets together at most, each as often as it is there.
+const MAX_ADDRESSES: usize = 200_000;
 const LISTS: [&str; 2] = ["addresses", "notReadyAddresses"];
 
-/// The subsets of a service.
-pub(super) fn of_service(service: &Service, pods: &[Pod]) -> Vec<Value> {
+/// The subsets of a service; none if they would be too many.
+pub(super) fn of_service(service: &Service, pods: &[Pod]) -> Option<Vec<Value>> {
     let all = service.publishes_not_ready();
-    let mut subsets = Vec::new();
+    let mut groups = ports::Groups::<[Vec<Value>; 2]>::default();
     for pod in pods.iter().filter(|pod| pod.is_reachable() && (all || !pod.is_terminating())) {
         let Some(address) = address(service, pod) else { continue };
-        let list = if all || pod.is_ready() { LISTS[0] } else { LISTS[1] };
-        let mut add = |ports: Vec<Value>| subsets.push(object! { list => vec![address.clone()], "ports" => ports });
-        if service.ports().is_empty() {
-            if service.is_headless() {
-                add(Vec::new());
-            }
+        if service.ports().is_empty() && !service.is_headless() {
             continue;
         }
-        for port in service.ports() {
-            if let Some(number) = pod.port(port) {
-                add(vec![ports::endpoint_port(port, number)]);
-            }
-        }
+        let list = usize::from(!all && !pod.is_ready());
+        groups.of(service, pod)?[list].push(address);
     }
-    repack(&subsets)
+    let subset = |(ports, [ready, others]): (Vec<Option<i64>>, [Vec<Value>; 2])| {
+        let ports =
+            service.ports().iter().zip(ports).filter_map(|(port, number)| Some(ports::endpoint_port(port, number?)));
+        let ports: Vec<Value> = ports.collect();
+        // Of a service with ports, pods that have none of them are nowhere.
+        let is_there = service.ports().is_empty() || !ports.is_empty();
+        is_there.then(|| object! { LISTS[0] => ready, LISTS[1] => others, "ports" => ports })
+    };
+    repack(&groups.all().filter_map(subset).collect::<Vec<_>>())
 }
 
 /// A pod's address, of the service's first family.
@@ -44,56 +46,82 @@ fn address(service: &Service, pod: &Pod) -> Option<Value> {
     Some(address)
 }
 
-/// Which address it is: two pods may have one IP.
-fn key(address: &Value) -> (&str, Option<&str>) {
-    let reference = address.get("targetRef").filter(|reference| !reference.is_null());
-    (text(address, &["ip"]), reference.map(|reference| text(reference, &["uid"])))
-}
-
-#[derive(Default)]
-struct OfPort {
-    port: Option<Value>,
-    /// Whether an address is ready, by its number.
-    addresses: HashMap<usize, bool>,
-}
-
-/// The canonical form: every port's addresses are put together, and then the ports that have the same ones.
-pub(super) fn repack(subsets: &[Value]) -> Vec<Value> {
-    let (mut addresses, mut known): (Vec<&Value>, HashMap<_, usize>) = Default::default();
-    let (mut by_port, mut numbers): (Vec<OfPort>, HashMap<String, usize>) = Default::default();
-    for subset in subsets {
+/// The canonical form: every port's addresses are put together, and then the ports that have the same ones. None if that is too much:
+/// few ports and addresses can make many subsets of many addresses.
+pub(super) fn repack(subsets: &[Value]) -> Option<Vec<Value>> {
+    // Ports that are in the same subsets have the same addresses.
+    let mut places: Vec<(Option<&Value>, Vec<usize>)> = Vec::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    for (at, subset) in subsets.iter().enumerate() {
         let ports = items(subset, &["ports"]);
         // Addresses without ports stay.
         let ports: Vec<Option<&Value>> = if ports.is_empty() { vec![None] } else { ports.iter().map(Some).collect() };
         for port in ports {
             let port = port.filter(|port| port.get("port").and_then(Value::as_i64).unwrap_or(0) > 0);
             let number = *numbers.entry(port.map(go_hash::port).unwrap_or_default()).or_insert_with(|| {
-                by_port.push(OfPort { port: port.cloned(), ..OfPort::default() });
-                by_port.len() - 1
+                places.push((port, Vec::new()));
+                places.len() - 1
             });
-            for (list, is_ready) in [(LISTS[0], true), (LISTS[1], false)] {
-                for address in items(subset, &[list]) {
-                    let (ip, uid) = key(address);
-                    let at = *known.entry((ip, uid.unwrap_or_default())).or_insert_with(|| {
-                        addresses.push(address);
-                        addresses.len() - 1
-                    });
-                    // Not ready anywhere is not ready.
-                    by_port[number].addresses.entry(at).and_modify(|ready| *ready &= is_ready).or_insert(is_ready);
-                }
+            if places[number].1.last() != Some(&at) {
+                places[number].1.push(at);
             }
         }
     }
-    let mut groups: HashMap<Vec<(usize, bool)>, Vec<Value>> = HashMap::new();
-    for of_port in by_port {
-        let mut members: Vec<(usize, bool)> = of_port.addresses.into_iter().collect();
-        members.sort_unstable();
-        groups.entry(members).or_default().extend(of_port.port);
+    let mut by_places: HashMap<Vec<usize>, Vec<&Value>> = HashMap::new();
+    for (port, places) in places {
+        by_places.entry(places).or_default().extend(port);
     }
+    let length = |subset: &Value| LISTS.iter().map(|list| items(subset, &[list]).len()).sum::<usize>();
+    let lengths: Vec<usize> = subsets.iter().map(length).collect();
+    if by_places.keys().flatten().map(|at| lengths[*at]).sum::<usize>() > MAX_ADDRESSES {
+        return None;
+    }
+    let (addresses, known) = addresses(subsets);
+    let mut groups: HashMap<Vec<(usize, bool)>, Vec<&Value>> = HashMap::new();
+    for (places, ports) in by_places {
+        let mut members: HashMap<usize, bool> = HashMap::new();
+        for subset in places.iter().map(|at| &subsets[*at]) {
+            for (list, is_ready) in [(LISTS[0], true), (LISTS[1], false)] {
+                for address in items(subset, &[list]) {
+                    // Not ready anywhere is not ready.
+                    members.entry(known[&key(address)]).and_modify(|ready| *ready &= is_ready).or_insert(is_ready);
+                }
+            }
+        }
+        let mut members: Vec<(usize, bool)> = members.into_iter().collect();
+        members.sort_unstable();
+        groups.entry(members).or_default().extend(ports);
+    }
+    let ports = |ports: Vec<&Value>| ports.into_iter().cloned().collect();
     let mut packed: Vec<Value> =
-        groups.into_iter().map(|(members, ports)| packed(&addresses, &members, ports)).collect();
+        groups.into_iter().map(|(members, of)| packed(&addresses, &members, ports(of))).collect();
     packed.sort_by_cached_key(|subset| go_hash::hash(&go_hash::subset(subset)));
-    packed
+    Some(packed)
+}
+
+/// Which address it is: two pods may have one IP.
+type AddressKey<'a> = (&'a str, &'a str);
+
+/// All addresses, each once as it is met first, and their numbers.
+fn addresses(subsets: &[Value]) -> (Vec<&Value>, HashMap<AddressKey<'_>, usize>) {
+    let (mut addresses, mut known): (Vec<&Value>, HashMap<AddressKey<'_>, usize>) = Default::default();
+    for address in subsets.iter().flat_map(|subset| LISTS.iter().flat_map(|list| items(subset, &[list]))) {
+        known.entry(key(address)).or_insert_with(|| {
+            addresses.push(address);
+            addresses.len() - 1
+        });
+    }
+    (addresses, known)
+}
+
+fn key(address: &Value) -> AddressKey<'_> {
+    (text(address, &["ip"]), text(address, &["targetRef", "uid"]))
+}
+
+/// The order of addresses: of one IP those of nobody come first.
+fn place(address: &Value) -> (&str, Option<&str>) {
+    let reference = address.get("targetRef").filter(|reference| !reference.is_null());
+    (text(address, &["ip"]), reference.map(|reference| text(reference, &["uid"])))
 }
 
 fn packed(addresses: &[&Value], members: &[(usize, bool)], mut ports: Vec<Value>) -> Value {
@@ -101,7 +129,7 @@ fn packed(addresses: &[&Value], members: &[(usize, bool)], mut ports: Vec<Value>
     for (list, wanted) in [(LISTS[0], true), (LISTS[1], false)] {
         let mut chosen: Vec<&Value> =
             members.iter().filter(|(_, ready)| *ready == wanted).map(|(at, _)| addresses[*at]).collect();
-        chosen.sort_by(|a, b| key(a).cmp(&key(b)));
+        chosen.sort_by(|a, b| place(a).cmp(&place(b)));
         if !chosen.is_empty() {
             subset.insert(Str::new_static(list), chosen.into_iter().cloned().collect::<Value>());
         }
@@ -146,7 +174,8 @@ fn shorten(subset: &mut Value, list: &str, length: usize) {
 pub(super) fn same(endpoints: &Value, subsets: &[Value]) -> bool {
     let current: Vec<Value> = items(endpoints, &["subsets"]).iter().map(without_versions).collect();
     let equal = |a: &[Value], b: &[Value]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.semantic_eq(b));
-    equal(&current, subsets) || equal(&repack(&current), &repack(subsets))
+    let repacked = || Some((repack(&current)?, repack(subsets)?));
+    equal(&current, subsets) || repacked().is_some_and(|(current, subsets)| equal(&current, &subsets))
 }
 
 fn without_versions(subset: &Value) -> Value {
@@ -186,12 +215,13 @@ mod tests {
             object! { "addresses" => array![address("2.2.2.2")], "ports" => array![port("b", 2)] },
             object! { "notReadyAddresses" => array![address("2.2.2.2")], "ports" => array![port("c", 3)] },
         ];
-        let found: Vec<String> = repack(&subsets).iter().map(json::encode_text).collect();
+        let repacked = repack(&subsets).expect("they are few");
+        let found: Vec<String> = repacked.iter().map(json::encode_text).collect();
         assert_eq!(found.len(), 2, "{found:?}");
         let both = r#""addresses":[{"ip":"1.1.1.1"},{"ip":"2.2.2.2"}]"#;
         assert!(found.iter().any(|subset| subset.contains(both) && subset.matches("TCP").count() == 2), "{found:?}");
         assert!(found.iter().any(|subset| subset.contains(r#"{"notReadyAddresses":[{"ip":"2.2.2.2"}]"#)), "{found:?}");
-        assert_eq!(repack(&repack(&subsets)), repack(&subsets));
+        assert_eq!(repack(&repacked), Some(repacked));
     }
 
     #[test]
@@ -200,7 +230,22 @@ mod tests {
             object! { "notReadyAddresses" => array![address("1.1.1.1")] },
             object! { "addresses" => array![address("1.1.1.1")] },
         ];
-        assert_eq!(repack(&subsets), [object! { "notReadyAddresses" => array![address("1.1.1.1")] }]);
+        assert_eq!(repack(&subsets), Some(vec![object! { "notReadyAddresses" => array![address("1.1.1.1")] }]));
+    }
+
+    #[test]
+    fn what_would_be_many_times_larger_is_not_made() {
+        let many =
+            |count: i64| (0..count).map(|i| address(&format!("10.{}.{}.{}", i / 65_536, i / 256 % 256, i % 256)));
+        let ports = |count: i64| (1..=count).map(|number| port(&format!("p{number}"), number)).collect::<Value>();
+        let large = object! { "addresses" => many(2000).collect::<Value>(), "ports" => ports(2000) };
+        assert_eq!(repack(std::slice::from_ref(&large)).map(|subsets| subsets.len()), Some(1), "it is no larger");
+        let small = |number: i64| {
+            let own = array![address(&format!("11.0.{}.{}", number / 256, number % 256))];
+            object! { "addresses" => own, "ports" => array![port(&format!("p{number}"), number)] }
+        };
+        let subsets: Vec<Value> = std::iter::once(large).chain((1..=2000).map(small)).collect();
+        assert_eq!(repack(&subsets), None, "each port has other addresses");
     }
 
     #[test]

@@ -135,7 +135,12 @@ impl Controller {
             let plan = reconcile::reconcile(&endpoints, existing);
             (endpoints, plan)
         });
-        let (endpoints, mut plan) = computed.await?;
+        let (endpoints, plan) = computed.await?;
+        let Some(mut plan) = plan else {
+            let what = "The ports and addresses of all subsets together are too many to be mirrored to EndpointSlices";
+            self.tell(key, &endpoints, "TooManyAddressesToMirror", what).await;
+            return Ok(Outcome::Done);
+        };
         self.metrics.observe(key, &plan);
         self.tell_skipped(key, &endpoints, &plan).await;
         reconcile::recycle(&mut plan);
@@ -143,6 +148,20 @@ impl Controller {
     }
 
     async fn tell_skipped(&self, key: &Key, endpoints: &Value, plan: &Plan) {
+        if plan.invalid > 0 {
+            let what = format!("Skipped {} invalid IP addresses when mirroring to EndpointSlices", plan.invalid);
+            self.tell(key, endpoints, "InvalidIPAddress", &what).await;
+        }
+        if plan.skipped > plan.invalid {
+            let what = format!(
+                "A max of {MAX_ADDRESSES} addresses can be mirrored to EndpointSlices per Endpoints subset. {} addresses were skipped",
+                plan.skipped
+            );
+            self.tell(key, endpoints, "TooManyAddressesToMirror", &what).await;
+        }
+    }
+
+    async fn tell(&self, key: &Key, endpoints: &Value, reason: &str, what: &str) {
         let about = About {
             api_version: "v1",
             kind: "Endpoints",
@@ -150,17 +169,7 @@ impl Controller {
             name: &key.name,
             uid: Meta::of(endpoints).uid(),
         };
-        if plan.invalid > 0 {
-            let what = format!("Skipped {} invalid IP addresses when mirroring to EndpointSlices", plan.invalid);
-            self.events.make(&about, "Warning", "InvalidIPAddress", &what).await;
-        }
-        if plan.skipped > plan.invalid {
-            let what = format!(
-                "A max of {MAX_ADDRESSES} addresses can be mirrored to EndpointSlices per Endpoints subset. {} addresses were skipped",
-                plan.skipped
-            );
-            self.events.make(&about, "Warning", "TooManyAddressesToMirror", &what).await;
-        }
+        self.events.make(&about, "Warning", reason, what).await;
     }
 
     async fn write(&self, key: &Key, makes: bool, plan: &Plan) -> Result<Outcome, Status> {

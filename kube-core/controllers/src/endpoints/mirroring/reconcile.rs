@@ -48,10 +48,10 @@ struct Groups {
     by_key: HashMap<GroupKey, (Vec<Value>, Desired)>,
 }
 
-/// Computes what is to be done about the slices that mirror Endpoints.
-pub(super) fn reconcile(endpoints: &Value, existing: Vec<Slice>) -> Plan {
+/// Computes what is to be done about the slices that mirror Endpoints; none if that would be too much.
+pub(super) fn reconcile(endpoints: &Value, existing: Vec<Slice>) -> Option<Plan> {
     let mut plan = Plan::default();
-    let mut groups = desired(endpoints, &mut plan);
+    let mut groups = desired(endpoints, &mut plan)?;
     let mut present: HashMap<GroupKey, Vec<Slice>> = HashMap::new();
     for slice in existing {
         let key = (slice.address_type().to_owned(), ports::order(&mut slice.ports().to_vec()));
@@ -63,12 +63,12 @@ pub(super) fn reconcile(endpoints: &Value, existing: Vec<Slice>) -> Plan {
         group(endpoints, slices, desired, (&key.0, ports), &mut plan);
     }
     plan.delete.extend(present.into_values().flatten());
-    plan
+    Some(plan)
 }
 
-fn desired(endpoints: &Value, plan: &mut Plan) -> Groups {
+fn desired(endpoints: &Value, plan: &mut Plan) -> Option<Groups> {
     let mut groups = Groups::default();
-    for subset in subsets::repack(items(endpoints, &["subsets"])) {
+    for subset in subsets::repack(items(endpoints, &["subsets"]))? {
         let port = |port: &Value| {
             let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
             ports::slice_port(text(port, &["name"]), number, text(port, &["protocol"]), port.get("appProtocol"))
@@ -102,7 +102,7 @@ fn desired(endpoints: &Value, plan: &mut Plan) -> Groups {
         }
         plan.skipped += total - count;
     }
-    groups
+    Some(groups)
 }
 
 /// An address as an endpoint, and of which type it is; none if it is no address.
@@ -218,6 +218,10 @@ mod tests {
     use machinery::array;
 
     use super::*;
+
+    fn reconcile(endpoints: &Value, existing: Vec<Slice>) -> Plan {
+        super::reconcile(endpoints, existing).expect("they are few")
+    }
 
     fn endpoints(subsets: Value) -> Value {
         let annotations = object! { "note" => "mine", TRIGGER_TIME => "2026-01-01T00:00:00Z", LAST_APPLIED => "{}" };

@@ -41,13 +41,6 @@ pub(super) fn address_type(family: Family) -> &'static str {
     }
 }
 
-/// What a service's pods are, by the ports that they have.
-#[derive(Default)]
-struct Groups {
-    keys: Vec<PortKey>,
-    by_key: HashMap<PortKey, (Vec<Value>, Desired)>,
-}
-
 /// Computes what is to be done about the slices of one family.
 pub(super) fn reconcile(
     service: &Service,
@@ -70,10 +63,10 @@ pub(super) fn reconcile(
         });
         group.push(slice);
     }
-    let mut groups = desired(service, pods, zone, family, &mut plan.errors);
-    for key in &groups.keys {
-        let Some((ports, desired)) = groups.by_key.remove(key) else { continue };
-        group(service, present.remove(key).unwrap_or_default(), desired, (ports, family), &mut plan);
+    for (numbers, desired) in desired(service, pods, zone, family, &mut plan.errors).all() {
+        let mut ports = ports::of_slice(service, &numbers);
+        let key = ports::order(&mut ports);
+        group(service, present.remove(&key).unwrap_or_default(), desired, (ports, family), &mut plan);
     }
     // Ports that nobody has any more.
     plan.delete.extend(present_keys.iter().filter_map(|key| present.remove(key)).flatten());
@@ -83,27 +76,28 @@ pub(super) fn reconcile(
     plan
 }
 
+/// The endpoints that there should be, by the ports that they have.
 fn desired(
     service: &Service,
     pods: &[Pod],
     zone: &dyn Fn(&str) -> Option<Zone>,
     family: Family,
     errors: &mut Vec<String>,
-) -> Groups {
-    let mut groups = Groups::default();
+) -> ports::Groups<Desired> {
+    let mut groups = ports::Groups::<Desired>::default();
     for pod in pods.iter().filter(|pod| pod.is_reachable()) {
-        let mut ports = ports::of_pod(service, pod);
-        let key = ports::order(&mut ports);
-        let (_, desired) = groups.by_key.entry(key.clone()).or_insert_with(|| {
-            groups.keys.push(key);
-            (ports, Desired::default())
-        });
+        let skipping = |why: &str| {
+            let meta = service.meta();
+            format!("skipping Pod {} for Service {}/{}: {why}", pod.meta().name(), meta.namespace(), meta.name())
+        };
+        let Some(desired) = groups.of(service, pod) else {
+            errors.push(skipping("the ports of all pods are too many"));
+            break;
+        };
         let zone = zone(pod.node());
         if zone.is_none() && !service.publishes_not_ready() {
             // It is tried again later: the node may not be there yet. Others are not held up.
-            let (pod_name, meta) = (pod.meta().name(), service.meta());
-            let what = format!("skipping Pod {pod_name} for Service {}/{}", meta.namespace(), meta.name());
-            errors.push(format!("{what}: Node {} Not Found", pod.node()));
+            errors.push(skipping(&format!("Node {} Not Found", pod.node())));
             continue;
         }
         if let Some(endpoint) = endpoint(service, pod, zone.flatten(), family) {
