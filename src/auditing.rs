@@ -9,7 +9,10 @@ use audit::{
     backend::{Backend, Deliver, Log, Output, Webhook},
 };
 use bytes::Bytes;
-use outbound::{Call, KubeconfigWebhook};
+use outbound::{
+    Call, KubeconfigWebhook,
+    egress::{Egress, Network},
+};
 
 use crate::config::Config;
 
@@ -29,7 +32,7 @@ impl Deliver for Events {
 }
 
 /// The auditor, if there is a policy and somewhere for its events to go.
-pub(crate) fn auditor(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Auditor>>> {
+pub(crate) fn auditor(config: &Config, egress: &Egress, metrics: &Metrics) -> Result<Option<Arc<Auditor>>> {
     let audit = &config.audit;
     let policy = audit.policy_file.as_deref().map(read_policy).transpose()?;
     let mut backends = Vec::new();
@@ -43,7 +46,7 @@ pub(crate) fn auditor(config: &Config, metrics: &Metrics) -> Result<Option<Arc<A
     }
     let Some(policy) = policy else { return Ok(None) };
     if let Some(webhook) = &audit.webhook {
-        let remote = KubeconfigWebhook::load(&webhook.file);
+        let remote = KubeconfigWebhook::load_through(&webhook.file, egress.to(Network::ControlPlane));
         let remote = remote.map_err(|why| anyhow::anyhow!("initializing audit webhook: {why}"))?;
         let output = Webhook::new(Arc::new(Events(remote)), webhook.backoff, metrics);
         backends.push(Backend::new(Output::Webhook(output), webhook.mode.clone(), webhook.limits, metrics));

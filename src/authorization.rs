@@ -9,6 +9,7 @@ use auth::{
     reload::{Followed, ReloadError, ReloadMetrics},
 };
 use kube_core::{node_authorizer::NodeAuthorizer, rbac::Rbac};
+use outbound::egress::{Egress, Network};
 use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ pub(crate) fn authorizer(
     rbac: &Arc<Rbac>,
     nodes: &Arc<NodeAuthorizer>,
     registry: &Registry,
-    server: &str,
+    (server, egress): (&str, &Egress),
     cancel: &CancellationToken,
 ) -> Result<Arc<dyn Authorizer>> {
     let authorization = &config.authorization;
@@ -29,6 +30,7 @@ pub(crate) fn authorizer(
         node: nodes.clone(),
         rbac: rbac.clone(),
         abac: authorization.policies.as_ref().map(abac).transpose()?,
+        dial: egress.to(Network::ControlPlane).cloned(),
         metrics: AuthorizerMetrics::new(registry),
     };
     let invalid = |why| anyhow::anyhow!("invalid authorization config: {why}");

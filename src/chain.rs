@@ -28,12 +28,21 @@ use kube_core::{
     service_network::{self, Reconciler},
 };
 use machinery::{Str, meta::ip::Cidr};
+use outbound::egress::{Egress, EgressMetrics, Network};
 use policies::{Manifests, Policies, Tables};
 use storage::{Store, cache::Cache, encrypt::Encryption};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    auditing, authorization, config::Config, controllers::controllers, health::Healths, identity, pages, pki::Pki,
-    stores, version,
+    auditing, authorization,
+    config::Config,
+    controllers::controllers,
+    health::Healths,
+    identity, pages,
+    pki::Pki,
+    stores,
+    tracer::{self, Exporting},
+    version,
 };
 
 /// How often the encryption file is looked at, when it is followed (upstream: the same).
@@ -47,6 +56,8 @@ pub struct Chain {
     pub tasks: Tasks,
     /// Who did what; its backends are emptied when no request is left.
     pub auditor: Option<Arc<Auditor>>,
+    /// Sends traces; ended when no request is left.
+    pub exporting: Option<Exporting>,
     /// Closed last.
     pub store: Arc<dyn Store>,
     /// Those of single resources, closed with it.
@@ -79,8 +90,11 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let server = kube_core::server_name(&host);
     kube_core::capabilities::allow_privileged(config.allow_privileged);
 
+    // How others are reached.
+    let egress = egress(config, registry)?;
+
     // What reads.
-    let stores = stores::open(config).await?;
+    let stores = stores::open(config, &egress).await?;
     let store = stores.main.clone();
     let encryption = open_encryption(config).await?;
     let backing = Backing {
@@ -90,12 +104,12 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         settings: settings(config, stores.placement.clone()),
     };
     let listers = Listers::start(&kube_core::resources_as(&backing.settings), &backing);
-    let resolver = listers.services(config.proxying.route_to_endpoints);
+    let resolver = listers.services(config.proxying.route_to_endpoints, egress.clone());
 
     // Who decides.
     let rbac = Arc::new(Rbac::new(&listers));
     let nodes = Arc::new(NodeAuthorizer::new(&listers, &backing.settings.features));
-    let authorizer = authorization::authorizer(config, &rbac, &nodes, registry, &server, following)?;
+    let authorizer = authorization::authorizer(config, &rbac, &nodes, registry, (&server, &egress), following)?;
     let tables = ServerTables::default();
     let policies = Policies::new(&listers, Tables(tables.all()), authorizer.clone(), resolver.clone());
     policies.register(registry);
@@ -121,10 +135,10 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         table: &tables.core,
         delegate: extensions.server,
         network: &service_network(config, address.port()),
-        tokens: identity::bearer_tokens(config, &metrics, &server, following)?,
+        tokens: identity::bearer_tokens(config, &metrics, (&server, &egress), following)?,
         service_accounts: identity::service_accounts(config, pki, &metrics).await?,
         trust: identity::trust(pki)?,
-        kubelets: kubelets(config, pki, registry)?,
+        kubelets: kubelets(config, pki, &egress, registry)?,
         address: identity::public_address(config, address),
         host,
         leadership: config.leadership,
@@ -175,14 +189,17 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         checks: health.checks(caches),
     };
     let front = pages.attach(aggregator.builder);
-    let auditor = auditing::auditor(config, &audit::Metrics::new(registry))?;
+    let auditor = auditing::auditor(config, &egress, &audit::Metrics::new(registry))?;
+    let (tracer, exporting) = tracer::tracer(config, &server, egress.to(Network::ControlPlane).cloned(), registry);
     let pipeline = Pipeline {
         front,
+        tracer,
         auditor: auditor.clone(),
         authentication: identity::authentication(config, pki, core.tokens, &metrics, following)?,
         impersonation: Impersonation::new(config.features.is_on("ConstrainedImpersonation"), registry),
         authorizer,
         concurrency: concurrency(config, flow_control, tables.all()),
+        ready: config.requests.refused_until_ready.then(|| first_ready(&tasks)),
         cors: cors(config)?,
         request_timeout: request_timeout(config),
         compress: config.features.is_on("APIResponseCompression"),
@@ -192,7 +209,24 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     let pipeline = Arc::new(pipeline);
     door.open(&pipeline);
     let others = stores.others();
-    Ok(Chain { pipeline, tasks, auditor, store, others })
+    Ok(Chain { pipeline, tasks, auditor, exporting, store, others })
+}
+
+/// Is cancelled when all tasks are ready for the first time.
+fn first_ready(tasks: &Tasks) -> CancellationToken {
+    let (ready, tasks) = (CancellationToken::new(), tasks.clone());
+    let told = ready.clone();
+    tokio::spawn(async move {
+        tasks.wait_ready().await;
+        told.cancel();
+    });
+    ready
+}
+
+/// Through which proxies connections leave.
+fn egress(config: &Config, metrics: &prometheus::Registry) -> Result<Egress> {
+    let Some(selections) = &config.egress else { return Ok(Egress::default()) };
+    Egress::new(selections, &EgressMetrics::registered(metrics)).map_err(anyhow::Error::msg)
 }
 
 /// The admission plugins that the configuration names, in its order. Some write objects themselves, which the whole chain admits.
@@ -349,11 +383,17 @@ fn storage_readiness(caches: Vec<Arc<Cache>>, patience: Duration) -> Task {
 }
 
 /// How kubelets are reached.
-fn kubelets(config: &Config, pki: &Pki, metrics: &prometheus::Registry) -> Result<kube_core::connect::Settings> {
+fn kubelets(
+    config: &Config,
+    pki: &Pki,
+    egress: &Egress,
+    metrics: &prometheus::Registry,
+) -> Result<kube_core::connect::Settings> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.kubelet_client;
     Ok(kube_core::connect::Settings {
         identity: outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? },
+        dial: egress.to(Network::Cluster).cloned(),
         authorities: config.kubelet.ca.as_deref().map(read).transpose()?,
         address_types: config.kubelet.address_types.iter().map(|kind| Str::from(kind.as_str())).collect(),
         streams_need_create: config.features.is_on("AuthorizePodWebsocketUpgradeCreatePermission"),

@@ -14,6 +14,7 @@ mod pages;
 pub mod pki;
 mod run;
 mod stores;
+mod tracer;
 mod version;
 
 pub use run::main;

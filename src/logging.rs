@@ -17,7 +17,7 @@ use text::TextFields;
 pub(crate) use text::escaped;
 
 /// Our crates: what `-v` speaks of. Libraries only say what went wrong, until everything is asked for.
-const CRATES: [&str; 16] = [
+const CRATES: [&str; 17] = [
     "kube_apiserver",
     "generic_server",
     "audit",
@@ -27,6 +27,7 @@ const CRATES: [&str; 16] = [
     "flowcontrol",
     "machinery",
     "storage",
+    "traces",
     "cel",
     "policies",
     "kube_core",

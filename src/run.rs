@@ -106,6 +106,9 @@ async fn run(config: Config) -> Result<()> {
     if let Some(auditor) = &chain.auditor {
         auditor.close().await;
     }
+    if let Some(exporting) = chain.exporting {
+        exporting.finish().await;
+    }
     chain.tasks.stop().await;
     chain.store.close().await;
     for store in &chain.others {

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use anyhow::{Context as _, Result};
 use generic_server::registry::Placement;
 use machinery::Str;
+use outbound::egress::{Egress, Network};
 use storage::{
     Store,
     embedded::{self, Embedded},
@@ -24,7 +25,7 @@ pub(crate) struct Stores {
 }
 
 /// Opens or reaches them.
-pub(crate) async fn open(config: &Config) -> Result<Stores> {
+pub(crate) async fn open(config: &Config, egress: &Egress) -> Result<Stores> {
     let storage = &config.storage;
     let Some(remote) = &storage.etcd else {
         let dir = config.data_dir.join("store");
@@ -43,7 +44,7 @@ pub(crate) async fn open(config: &Config) -> Result<Stores> {
             Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?;
         return Ok(Stores { main: store.clone(), embedded: Some(store), placement: Placement::default() });
     };
-    let main = connect(config, remote, remote.servers.clone()).await.context("cannot reach etcd")?;
+    let main = connect(config, egress, remote, remote.servers.clone()).await.context("cannot reach etcd")?;
     let mut others: HashMap<(Str, Str), Arc<dyn Store>> = HashMap::new();
     let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
     for place in &storage.overrides {
@@ -53,7 +54,7 @@ pub(crate) async fn open(config: &Config) -> Result<Stores> {
             Some(store) => store.clone(),
             None => {
                 let why = || format!("cannot reach the etcd of {}/{}", place.group, place.resource);
-                connect(config, remote, place.servers.clone()).await.with_context(why)?
+                connect(config, egress, remote, place.servers.clone()).await.with_context(why)?
             }
         };
         known.insert(servers, store.clone());
@@ -62,7 +63,12 @@ pub(crate) async fn open(config: &Config) -> Result<Stores> {
     Ok(Stores { main, embedded: None, placement: Placement { protobuf: storage.protobuf, others } })
 }
 
-async fn connect(config: &Config, remote: &config::Etcd, servers: Vec<String>) -> Result<Arc<dyn Store>> {
+async fn connect(
+    config: &Config,
+    egress: &Egress,
+    remote: &config::Etcd,
+    servers: Vec<String>,
+) -> Result<Arc<dyn Store>> {
     let storage = &config.storage;
     let options = EtcdOptions {
         servers,
@@ -72,6 +78,8 @@ async fn connect(config: &Config, remote: &config::Etcd, servers: Vec<String>) -
         compaction_interval: storage.compaction_interval,
         lease_reuse: storage.lease_reuse,
         health_timeout: storage.health_timeout.max(storage.ready_timeout),
+        dial: egress.to(Network::Etcd).cloned(),
+        traced: config.tracing.is_some(),
         ..EtcdOptions::default()
     };
     Ok(Etcd::connect(options).await?)

@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Lister, tasks::Task};
 use machinery::{Str, Value};
-use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable};
+use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable, egress::Network};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};
 
 use crate::local::AUTOMANAGED;
@@ -52,7 +52,7 @@ impl Backend {
             version: text(spec, "version"),
             group_priority: number("groupPriorityMinimum"),
             version_priority: number("versionPriority"),
-            client: client(spec, &service, &all.proxy),
+            client: client(spec, &service, all),
             service,
             spec: spec.clone(),
             resolver: all.resolver.clone(),
@@ -212,7 +212,7 @@ pub(crate) fn follow(registry: Arc<Lister>, backends: Arc<Backends>) -> Task {
 }
 
 /// A client that trusts what the APIService says, and shows the front proxy's certificate.
-fn client(spec: &Value, service: &ServiceRef, proxy: &Identity) -> Result<HttpsClient, String> {
+fn client(spec: &Value, service: &ServiceRef, all: &Backends) -> Result<HttpsClient, String> {
     let insecure = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
     let bundle = STANDARD.decode(spec.str_at(&["caBundle"]).unwrap_or("")).map_err(|e| e.to_string())?;
     let trust = match bundle.as_slice() {
@@ -220,5 +220,6 @@ fn client(spec: &Value, service: &ServiceRef, proxy: &Identity) -> Result<HttpsC
         [] => Trust::System,
         bundle => Trust::Bundle(bundle),
     };
-    outbound::client(trust, Some(service.server_name()), Some(proxy))
+    let dial = all.resolver.egress.to(Network::Cluster);
+    outbound::client_through(dial, trust, Some(service.server_name()), Some(&all.proxy))
 }

@@ -11,6 +11,7 @@ use generic_server::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header::LOCATION, uri::PathAndQuery};
 use machinery::meta::status::Status;
+use outbound::ClientSpan;
 
 use crate::backends::Backend;
 
@@ -35,11 +36,23 @@ impl Endpoint for Backend {
         if let Ok(id) = HeaderValue::from_str(&request.audit_id) {
             headers.insert("audit-id", id);
         }
+        let span = match generic_server::proxy::wants_upgrade(&request.headers) {
+            true => ClientSpan::default(),
+            false => ClientSpan::begin(&request.method, &mut headers, &uri.to_string()),
+        };
         match generic_server::proxy::forward(client, &mut request, uri, headers).await {
-            Ok(response) if self.rejects_redirects && sends_elsewhere(&response) => Ok(redirected()),
-            Ok(response) => Ok(response),
-            Err(ForwardError::Unreachable(why)) => Ok(unreachable(&why)),
-            Err(ForwardError::Protocol(why)) => Ok(text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))),
+            Ok(response) => {
+                span.answered(response.status());
+                let redirects = self.rejects_redirects && sends_elsewhere(&response);
+                Ok(if redirects { redirected() } else { response.map(|body| body.holding(Box::new(span))) })
+            }
+            Err(error) => {
+                span.failed(&error.to_string());
+                Ok(match error {
+                    ForwardError::Unreachable(why) => unreachable(&why),
+                    ForwardError::Protocol(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+                })
+            }
         }
     }
 }

@@ -168,7 +168,7 @@ impl Body {
     /// This body, and something that is let go when the body has been sent or given up. What is in memory as a whole is
     /// taken to be sent already.
     #[must_use]
-    pub(crate) fn holding(self, kept: Box<dyn Any + Send>) -> Self {
+    pub fn holding(self, kept: Box<dyn Any + Send>) -> Self {
         match self.kind {
             Kind::Empty | Kind::Full(_) | Kind::Line(_) | Kind::Kept(..) => self,
             _ => {

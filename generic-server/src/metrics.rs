@@ -214,6 +214,17 @@ impl Labels {
     }
 }
 
+/// The verb of a request for a resource as upstream's logs and traces name it: an apply is no patch there.
+pub(crate) fn verb_of(request: &Request) -> &'static str {
+    let info = &request.info;
+    match info.verb {
+        Verb::Patch if request.header("content-type") == Some("application/apply-patch+yaml") => "APPLY",
+        Verb::DeleteCollection => "DELETE",
+        _ if matches!(info.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy") => "CONNECT",
+        known => verb(known),
+    }
+}
+
 /// Methods as metrics name them: those that nobody knows are one.
 fn method(method: &Method) -> &'static str {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];

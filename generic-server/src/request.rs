@@ -1,5 +1,6 @@
 //! A request on its way through the server: what it asks for, who asks, and what is left of it to read.
 
+mod said;
 mod unread;
 
 use std::{
@@ -17,6 +18,7 @@ use machinery::{
     request::{Query, RequestInfo, resolve},
 };
 
+pub(crate) use said::{audit_id_cut, client_address, protocol, source_ips};
 pub use unread::RequestBody;
 pub(crate) use unread::{Rest, waits_to_send};
 

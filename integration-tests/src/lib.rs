@@ -7,9 +7,11 @@
 
 mod authority;
 mod client;
+mod collector;
 mod envtest;
 mod etcd;
 mod kubelet;
+mod proxy;
 pub mod scenario;
 #[path = "../../generic-server/storage/tests/scratch/mod.rs"]
 mod scratch;
@@ -20,9 +22,11 @@ mod websocket;
 
 pub use authority::{Authority, Issued};
 pub use client::{Reply, Watch, raw, raw_with, send, shown_certificate, switched, tls_config};
+pub use collector::{Collected, Collector, text};
 pub use envtest::{Assets, Environment};
 pub use etcd::Etcd;
 pub use kubelet::Kubelet;
+pub use proxy::Proxy;
 pub use server::{Server, binary, client_path, etcd_binary, free_port, kubectl_path, own_address, with_each_kubectl};
 pub use tokens::{Issuer, Mood, TokenKey, claims, current};
 pub use webhook::{Answer, Webhook};

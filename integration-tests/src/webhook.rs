@@ -3,14 +3,14 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -39,6 +39,7 @@ pub struct Webhook {
     port: u16,
     bundle: String,
     calls: Arc<AtomicUsize>,
+    last: Arc<Mutex<HeaderMap>>,
     _runtime: Runtime,
 }
 
@@ -61,8 +62,10 @@ impl Webhook {
         let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let calls = Arc::new(AtomicUsize::new(0));
-        runtime.spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::new(answer), calls.clone()));
-        Webhook { port, bundle: STANDARD.encode(bundle), calls, _runtime: runtime }
+        let last = Arc::<Mutex<HeaderMap>>::default();
+        let seen = (calls.clone(), last.clone());
+        runtime.spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), Arc::new(answer), seen));
+        Webhook { port, bundle: STANDARD.encode(bundle), calls, last, _runtime: runtime }
     }
 
     /// The port.
@@ -85,6 +88,12 @@ impl Webhook {
     pub fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
+
+    /// A header of the last call.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let last = self.last.lock().expect("not poisoned");
+        last.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
 }
 
 /// An authority (PEM), and what serves with a certificate of it.
@@ -102,12 +111,15 @@ fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
     (authority.pem(), config)
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answering>, calls: Arc<AtomicUsize>) {
+/// What is known of the calls.
+type Seen = (Arc<AtomicUsize>, Arc<Mutex<HeaderMap>>);
+
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answering>, seen: Seen) {
     while let Ok((tcp, _)) = listener.accept().await {
-        let (acceptor, answer, calls) = (acceptor.clone(), answer.clone(), calls.clone());
+        let (acceptor, answer, seen) = (acceptor.clone(), answer.clone(), seen.clone());
         tokio::spawn(async move {
             let Ok(tls) = acceptor.accept(tcp).await else { return };
-            let service = service_fn(move |request| reply(request, answer.clone(), calls.clone()));
+            let service = service_fn(move |request| reply(request, answer.clone(), seen.clone()));
             let _ = http1::Builder::new().serve_connection(TokioIo::new(tls), service).await; // clients go away
         });
     }
@@ -116,9 +128,10 @@ async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: Arc<Answeri
 async fn reply(
     request: Request<Incoming>,
     answer: Arc<Answering>,
-    calls: Arc<AtomicUsize>,
+    (calls, last): Seen,
 ) -> io::Result<Response<Full<Bytes>>> {
     let path = request.uri().path().to_owned();
+    *last.lock().expect("not poisoned") = request.headers().clone();
     let body = request.into_body().collect().await.map(|b| b.to_bytes()).unwrap_or_default();
     calls.fetch_add(1, Ordering::SeqCst);
     let (code, body) = match answer(&path, serde_json::from_slice(&body).unwrap_or_default()) {

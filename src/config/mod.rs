@@ -8,6 +8,7 @@ mod authorization;
 mod cidr;
 mod compatibility;
 mod controllers;
+mod egress;
 mod features;
 mod identity_providers;
 mod logging;
@@ -17,6 +18,7 @@ mod network;
 mod requests;
 mod serving;
 mod storage;
+mod tracer;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -26,12 +28,14 @@ pub use authentication::{Authentication, RequestHeader, ServiceAccounts, TokenWe
 pub use authorization::Authorization;
 pub use cidr::Cidr;
 pub use controllers::Controllers;
+pub use egress::Selections as EgressSelections;
 pub use identity_providers::IdentityProviders;
 pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
 pub use requests::Requests;
 pub use serving::Serving;
 pub use storage::{Encryption, Etcd, Override, Storage};
+pub use tracer::Tracing;
 
 use generic_server::{
     features::{GateState, Versions},
@@ -85,6 +89,10 @@ pub struct Config {
     pub allow_privileged: bool,
     /// `--version=v…`: the version that is reported.
     pub version: String,
+    /// `--egress-selector-config-file`: through which proxies connections leave.
+    pub egress: Option<EgressSelections>,
+    /// `--tracing-config-file`: which requests are traced, and where that goes.
+    pub tracing: Option<Tracing>,
     /// What is logged, and how.
     pub logging: Logging,
     /// `--profiling`: whether profiles and the verbosity of logs are served below `/debug`.
@@ -102,7 +110,7 @@ pub struct Config {
 }
 
 /// Files of flags that have no effect yet: they must be there all the same.
-const UNREAD_FILES: [&str; 3] = ["allow-metric-labels-manifest", "peer-ca-file", "tracing-config-file"];
+const UNREAD_FILES: [&str; 2] = ["allow-metric-labels-manifest", "peer-ca-file"];
 
 /// Everything that is wrong with the flags, as upstream prints it.
 #[derive(Debug, thiserror::Error)]
@@ -187,10 +195,6 @@ impl Config {
         for name in UNREAD_FILES {
             findings.file(flags, name);
         }
-        if findings.file(flags, "egress-selector-config-file").is_some() {
-            // Connections would leave where they must not.
-            findings.error("--egress-selector-config-file is not read by this server yet");
-        }
         let requests = Requests::from_flags(flags, &mut findings);
         let serving = Serving::from_flags(flags, &requests, &mut findings);
         let authorization = Authorization::from_flags(flags, &mut findings);
@@ -223,6 +227,8 @@ impl Config {
             allow_privileged: flags.bool("allow-privileged"),
             shown_metrics: metrics::shown(flags, &mut findings),
             version: Some(flags.text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| VERSION.to_owned()),
+            egress: egress::selections(flags, &mut findings),
+            tracing: Tracing::from_flags(flags, &mut findings),
             logging,
             profiling: flags.bool("profiling"),
             debug_socket: Some(PathBuf::from(flags.text("debug-socket-path")))

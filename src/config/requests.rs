@@ -22,6 +22,8 @@ pub struct Requests {
     pub cors_allowed_origins: Vec<String>,
     /// `--livez-grace-period`.
     pub livez_grace_period: Duration,
+    /// `--send-retry-after-while-not-ready-once`: whether requests are refused until the server is ready for the first time.
+    pub refused_until_ready: bool,
     /// `--delete-collection-workers`, at least 1.
     pub delete_collection_workers: u64,
 }
@@ -48,6 +50,7 @@ impl Requests {
             timeout: findings.duration(flags, "request-timeout"),
             min_watch_timeout: Duration::from_secs(findings.count(flags, "min-request-timeout")),
             cors_allowed_origins,
+            refused_until_ready: flags.bool("send-retry-after-while-not-ready-once"),
             livez_grace_period: livez_grace_period.positive(),
             delete_collection_workers: findings.count(flags, "delete-collection-workers").max(1),
         }

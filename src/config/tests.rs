@@ -280,7 +280,7 @@ fn what_is_asked_for_and_not_there_stops_the_start() {
         assert_eq!(configure(arguments).expect_err("is refused"), expect, "{arguments:?}");
     };
     let egress = "egress-selector-config-file";
-    check(&[&format!("--{egress}=/dev/null")], &format!("--{egress} is not read by this server yet"));
+    check(&[&format!("--{egress}=/no/such")], &format!("{egress} /no/such does not exist"));
     check(&["--audit-policy-file=/no/such"], "--audit-policy-file: /no/such: No such file or directory");
     let expect = "couldn't init admission plugin \"ImagePolicyWebhook\": no config specified";
     check(&["--enable-admission-plugins=AlwaysDeny,ImagePolicyWebhook"], expect);

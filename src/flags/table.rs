@@ -100,7 +100,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Generic, "min-request-timeout", Int, "1800", Used, "Seconds that a watch lasts at least; each gets a random time between this and twice as much."),
     row(Generic, "request-timeout", Duration, "1m0s", Used, "How long a request may take, unless it is a watch or another stream."),
     row(Generic, "runtime-config-emulation-forward-compatible", Bool, "", Used, "With an emulated version: serve newer versions and resources that runtime-config names, instead of refusing to start."),
-    row(Generic, "send-retry-after-while-not-ready-once", Bool, "", NoEffectYet, "Answer 429 with Retry-After until the server was ready for the first time."),
+    row(Generic, "send-retry-after-while-not-ready-once", Bool, "", Used, "Answer 503 with Retry-After, except about health and metrics, until the server was ready for the first time."),
     row(Generic, "shutdown-delay-duration", Duration, "", Used, "After a signal: how long requests are still served while readyz fails."),
     row(Generic, "shutdown-send-retry-after", Bool, "", Used, "After a signal: answer new requests with 429 while old ones finish, instead of closing the port at once."),
     row(Generic, "shutdown-watch-termination-grace-period", Duration, "", Used, "After a signal: the time over which watches are ended one by one."),
@@ -220,7 +220,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     // API enablement
     row(ApiEnablement, "runtime-config", Map, "", Used, "API versions to switch on or off: apps/v1=true, api/beta=false, api/all=true."),
     // Egress selector
-    row(EgressSelector, "egress-selector-config-file", String, "", Used, "Through which proxies outgoing connections go. Not read yet: naming one stops the start."),
+    row(EgressSelector, "egress-selector-config-file", String, "", Used, "A file that says through which proxies connections to the cluster, the control plane and etcd leave."),
     // Admission
     row(Admission, "admission-control", Strings, "", Used, "Deprecated: exactly these admission plugins, in order."),
     row(Admission, "admission-control-config-file", String, "", Used, "A file that configures admission plugins."),
@@ -243,7 +243,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Logs, "v", Level, "", Used, "How much to log: 0 (warnings and what matters) to 10."),
     row(Logs, "vmodule", Pattern, "", Used, "Other levels for some modules: module=level, comma separated."),
     // Traces
-    row(Traces, "tracing-config-file", String, "", NoEffectYet, "Where traces are sent."),
+    row(Traces, "tracing-config-file", String, "", Used, "A file that says which requests are traced, and to which OpenTelemetry collector (OTLP over gRPC) their spans are sent."),
     // Misc
     row(Misc, "aggregator-reject-forwarding-redirect", Bool, "true", Used, "Answer an aggregated server's redirect with an error instead of passing it on."),
     row(Misc, "allow-privileged", Bool, "", Used, "Accept privileged containers."),
@@ -258,7 +258,7 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Misc, "kubelet-client-certificate", String, "", Used, "The client certificate for kubelets."),
     row(Misc, "kubelet-client-key", String, "", Used, "The key of the client certificate for kubelets."),
     row(Misc, "kubelet-preferred-address-types", Strings, "[Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]", Used, "Which of a node's addresses to use, best first."),
-    row(Misc, "kubelet-timeout", Duration, "5s", NoEffectYet, "How long a kubelet may take to answer."),
+    row(Misc, "kubelet-timeout", Duration, "5s", NotHere, "How long a kubelet may take to answer. Requests to kubelets last as long as those that ask for them, here as in upstream's server, which does not read it either."),
     row(Misc, "kubernetes-service-node-port", Int, "", Used, "The node port of the kubernetes service; 0: it has none."),
     row(Misc, "max-connection-bytes-per-sec", Int, "", Used, "What an upgraded connection (exec, attach, port-forward, proxies) carries a second in each direction, in bytes; 0: no limit."),
     row(Misc, "peer-advertise-ip", String, "", NoEffectYet, "The address at which other API servers reach this one."),

@@ -16,7 +16,10 @@ use auth::{
 use generic_server::metrics::Metrics;
 use kube_core::authentication::BearerTokens;
 use machinery::{Str, meta::FieldError};
-use outbound::KubeconfigWebhook;
+use outbound::{
+    KubeconfigWebhook,
+    egress::{Egress, Network},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{read, texts};
@@ -27,17 +30,18 @@ use crate::config::{Config, IdentityProviders};
 pub(crate) fn bearer_tokens(
     config: &Config,
     metrics: &Metrics,
-    server: &str,
+    (server, egress): (&str, &Egress),
     cancel: &CancellationToken,
 ) -> Result<BearerTokens> {
     let cache_metrics = CacheMetrics::new(metrics.registry());
     let mut remote: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
     let providers = &config.authentication.identity_providers;
     if providers.file.is_some() || !providers.config.jwt.is_empty() {
-        remote.push(issuers(config, providers, metrics, server, cancel)?);
+        remote.push(issuers(config, providers, metrics, (server, egress), cancel)?);
     }
     if let Some(given) = &config.authentication.token_webhook {
-        let webhook = KubeconfigWebhook::load(&given.file).map_err(anyhow::Error::msg)?;
+        let webhook = KubeconfigWebhook::load_through(&given.file, egress.to(Network::ControlPlane))
+            .map_err(anyhow::Error::msg)?;
         let audiences = texts(&config.authentication.service_accounts.audiences).into();
         let tokens = WebhookTokens::new(webhook, given.version, audiences).map_err(anyhow::Error::msg)?;
         let ttl = given.cache_ttl;
@@ -75,7 +79,7 @@ fn issuers(
     config: &Config,
     providers: &IdentityProviders,
     metrics: &Metrics,
-    server: &str,
+    (server, egress): (&str, &Egress),
     cancel: &CancellationToken,
 ) -> Result<Arc<Issuers>> {
     let own = &config.authentication.service_accounts;
@@ -84,6 +88,7 @@ fn issuers(
         audiences: texts(&own.audiences).into(),
         own_issuers: texts(&own.issuers),
         metrics: OidcMetrics::new(metrics.registry(), server),
+        egress: egress.clone(),
     };
     let own_issuers = options.own_issuers.clone();
     let issuers = Issuers::new(options, providers.config.jwt.clone(), providers.compiled.clone());

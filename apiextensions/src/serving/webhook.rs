@@ -4,6 +4,7 @@
 //! says is believed only where it may say something. Errors are of the one request that needed the conversion.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -91,7 +92,15 @@ impl Webhook {
         let failed = |failure, why: String| Refusal(failure, format!("conversion webhook for {what} failed: {why}"));
         let _turn = self.calls.acquire().await.map_err(|e| failed(Failure::Call, e.to_string()))?;
         let call = Call { timeout: TIMEOUT, limit };
-        let body = self.hook.post(document, call).await.map_err(|why| failed(Failure::Call, why))?;
+        let span = traces::span("Call conversion webhook", |a| {
+            a.text("custom-resource-definition", &self.definition);
+            a.text("desired-api-version", to);
+            a.int("object-count", objects.len());
+            a.text("UID", &uid);
+        });
+        let called = span.within(pin!(self.hook.post(document, call))).await;
+        let body = called.map_err(|why| failed(Failure::Call, why))?;
+        span.event("Request completed", |_| {});
         converted::of_review(&body, version, &uid).map_err(|why| failed(Failure::Malformed, why))
     }
 

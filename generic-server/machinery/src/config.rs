@@ -34,7 +34,7 @@ pub const APISERVER_CONFIG_SIBLINGS: &[(&str, &[&str])] = &[
     ("AuthorizationConfiguration", &["v1", "v1beta1", "v1alpha1"]),
     ("EncryptionConfiguration", &["v1"]),
     ("EgressSelectorConfiguration", &["v1beta1", "v1alpha1"]),
-    ("TracingConfiguration", &["v1beta1", "v1alpha1"]),
+    ("TracingConfiguration", &["v1", "v1beta1", "v1alpha1"]),
 ];
 
 /// A file that was read: its version and its content.

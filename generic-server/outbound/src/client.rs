@@ -9,15 +9,15 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
-};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::ServerName, sign::SingleCertAndKey};
+use traces::Dial;
 use x509::{Roots, ServerVerifier};
 
+use crate::connector::Connector;
+
 /// A client of one server. It keeps connections open between requests.
-pub type HttpsClient = Client<HttpsConnector<HttpConnector>, OutboundBody>;
+pub type HttpsClient = Client<HttpsConnector<Connector>, OutboundBody>;
 
 /// The body of a request to another server, whatever it is made of.
 pub type OutboundBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
@@ -59,29 +59,37 @@ pub fn client(
     server_name: Option<String>,
     identity: Option<&Identity>,
 ) -> Result<HttpsClient, String> {
-    build(trust, server_name, identity, false)
+    client_through(None, trust, server_name, identity)
+}
+
+/// [`client`], whose connections are opened by `dial`, if there is one.
+pub fn client_through(
+    dial: Option<&Dial>,
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+) -> Result<HttpsClient, String> {
+    build(dial, trust, server_name, identity, false)
 }
 
 /// A client of one webhook, which may send on to another place, with TLS or without it.
 pub(crate) fn webhook_client(
+    dial: Option<&Dial>,
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,
 ) -> Result<HttpsClient, String> {
-    build(trust, server_name, identity, true)
+    build(dial, trust, server_name, identity, true)
 }
 
-/// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it.
-pub fn plain_client() -> Result<HttpsClient, String> {
-    build(Trust::Anybody, None, None, true)
+/// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it. `dial`
+/// opens the connections, if it is there.
+pub fn plain_client(dial: Option<&Dial>) -> Result<HttpsClient, String> {
+    build(dial, Trust::Anybody, None, None, true)
 }
 
-fn build(
-    trust: Trust<'_>,
-    server_name: Option<String>,
-    identity: Option<&Identity>,
-    plain: bool,
-) -> Result<HttpsClient, String> {
+/// How TLS is spoken with a server that is believed so.
+pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Result<ClientConfig, String> {
     let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -92,18 +100,23 @@ fn build(
         Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-    let config = match identity.filter(|own| !own.certificate.is_empty()) {
+    Ok(match identity.filter(|own| !own.certificate.is_empty()) {
         Some(own) => {
             let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|(_, why)| why)?;
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
         }
         None => builder.with_no_client_auth(),
-    };
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT));
-    let builder = HttpsConnectorBuilder::new().with_tls_config(config);
+    })
+}
+
+fn build(
+    dial: Option<&Dial>,
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+    plain: bool,
+) -> Result<HttpsClient, String> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls_config(trust, identity)?);
     let builder = if plain { builder.https_or_http() } else { builder.https_only() };
     let builder = match server_name {
         Some(name) => {
@@ -114,7 +127,7 @@ fn build(
     };
     // Upgrades (exec, port-forward through an aggregated server) exist in HTTP/1.1 alone, and a connection a request
     // spreads over the endpoints of a service.
-    let connector = builder.enable_http1().wrap_connector(tcp);
+    let connector = builder.enable_http1().wrap_connector(Connector::new(dial.cloned(), CONNECT));
     Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector))
 }
 

@@ -6,6 +6,8 @@ use http::{Response, header};
 
 use machinery::{codec::json, meta::go_text};
 
+use crate::egress::EgressError;
+
 /// Why a call has failed, in upstream's words, and what that means for another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -131,6 +133,9 @@ pub fn transport(error: &(dyn Error + 'static), host: &str, address: &str) -> St
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return handshake(tls);
+        }
+        if let Some(EgressError(why)) = error.downcast_ref() {
+            return why.clone();
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
             // TLS says so as well where the other side is gone without a word.

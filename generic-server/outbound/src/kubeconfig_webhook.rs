@@ -11,6 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
+use traces::Dial;
 
 use crate::{Call, CallError, Credentials, Identity, Kubeconfig, Source, Target, Webhook, webhook::Access};
 
@@ -20,6 +21,7 @@ const READ_EVERY: Duration = Duration::from_secs(60);
 /// The webhook.
 pub struct KubeconfigWebhook {
     config: Kubeconfig,
+    dial: Option<Dial>,
     current: ArcSwap<Loaded>,
     /// When the files were read last.
     read: Mutex<Instant>,
@@ -45,10 +47,19 @@ impl KubeconfigWebhook {
     /// # Errors
     /// What is wrong with them.
     pub fn load(path: &Path) -> Result<Self, String> {
+        Self::load_through(path, None)
+    }
+
+    /// The same, whose connections are opened by `dial`, if there is one.
+    ///
+    /// # Errors
+    /// What is wrong with the files.
+    pub fn load_through(path: &Path, dial: Option<&Dial>) -> Result<Self, String> {
         let config = Kubeconfig::load(path)?;
         let files = Files::read(&config)?;
-        let loaded = Loaded::new(&config, files)?;
-        Ok(KubeconfigWebhook { config, current: ArcSwap::from_pointee(loaded), read: Mutex::new(Instant::now()) })
+        let loaded = Loaded::new(&config, files, dial)?;
+        let dial = dial.cloned();
+        Ok(KubeconfigWebhook { config, dial, current: ArcSwap::from_pointee(loaded), read: Mutex::new(Instant::now()) })
     }
 
     /// Sends a document and gives the answer's body.
@@ -74,11 +85,11 @@ impl KubeconfigWebhook {
         if !is_due {
             return;
         }
-        let config = self.config.clone();
+        let (config, dial) = (self.config.clone(), self.dial.clone());
         let current = self.current.load_full();
         let again = move || {
             let files = Files::read(&config)?;
-            if files == current.files { Ok(None) } else { Loaded::new(&config, files).map(Some) }
+            if files == current.files { Ok(None) } else { Loaded::new(&config, files, dial.as_ref()).map(Some) }
         };
         match tokio::task::spawn_blocking(again).await {
             Ok(Ok(Some(loaded))) => self.current.store(Arc::new(loaded)),
@@ -122,12 +133,13 @@ fn content(source: &Source) -> Result<Vec<u8>, String> {
 }
 
 impl Loaded {
-    fn new(config: &Kubeconfig, files: Files) -> Result<Self, String> {
+    fn new(config: &Kubeconfig, files: Files, dial: Option<&Dial>) -> Result<Self, String> {
         let access = Access {
             bundle: files.bundle.clone(),
             insecure: config.insecure,
             server_name: config.server_name.clone(),
             identity: files.identity.clone(),
+            dial: dial.cloned(),
             headers: headers_of(config, &files)?,
         };
         let target = Target::Url(config.server.as_str().into());

@@ -1,6 +1,6 @@
 //! What this server asks of others: aggregated API servers, webhooks, kubelets, and what pods and services serve.
 //!
-//! `client` makes HTTPS clients, `resolve` finds services, `webhook` sends a document and gets the answer, with a deadline and a limit, and
+//! `client` makes HTTPS clients, `egress` opens their connections through proxies where it is configured, `resolve` finds services, `webhook` sends a document and gets the answer, with a deadline and a limit, and
 //! with upstream's words for what goes wrong (`failure`); `get` fetches one, `kubeconfig_webhook` is a webhook that a `kubeconfig` file names, `webhook_users` says as whom others are called, and `backoff` says when a call is made again. `redirect` follows answers to another place, `answer` reads what kind of document came.
 //!
 //! ```
@@ -22,6 +22,9 @@
 mod answer;
 mod backoff;
 mod client;
+mod client_span;
+mod connector;
+pub mod egress;
 mod failure;
 mod get;
 mod kubeconfig;
@@ -36,7 +39,8 @@ pub use answer::{
     stated_kind,
 };
 pub use backoff::Backoff;
-pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, full, plain_client};
+pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, client_through, full, plain_client};
+pub use client_span::ClientSpan;
 pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, get};
 pub use kubeconfig::{Credentials, Kubeconfig, Source};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use machinery::{Str, Value, codec::json};
 use storage::cache::Cache;
 
+use crate::egress::Egress;
+
 /// A service, as those name it who want to be reached through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServiceRef {
@@ -44,6 +46,8 @@ pub struct Resolver {
     pub slice_prefix: Str,
     /// Whether endpoints are dialled, rather than the cluster IP.
     pub to_endpoints: bool,
+    /// Through which proxies connections leave.
+    pub egress: Egress,
 }
 
 impl Resolver {

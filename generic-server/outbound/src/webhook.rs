@@ -15,10 +15,13 @@ use machinery::{
     meta::{duration::GoDuration, go_text},
 };
 use tokio::time::Instant;
+use traces::Dial;
 
 use super::{
     CallError, HttpsClient, Identity, OutboundBody, Resolver, ServiceRef, Trust, WebhookUsers,
     client::{full, webhook_client},
+    client_span::ClientSpan,
+    egress::Network,
     failure, redirect,
 };
 
@@ -68,6 +71,8 @@ pub struct Webhook {
     target: Target,
     access: Access,
     services: Option<Arc<Resolver>>,
+    /// Whether it hears of which trace a call is part.
+    is_traced: bool,
     client: OnceLock<Result<HttpsClient, String>>,
 }
 
@@ -82,6 +87,8 @@ pub(crate) struct Access {
     pub(crate) server_name: Option<String>,
     /// The certificate to show.
     pub(crate) identity: Option<Identity>,
+    /// Opens connections; `None`: as it is opened to what the services' resolver knows, or as usual.
+    pub(crate) dial: Option<Dial>,
     /// Headers that say who calls. They go to the webhook alone, not to where it sends on to.
     pub(crate) headers: HeaderMap,
 }
@@ -109,11 +116,12 @@ struct Address {
 impl Webhook {
     /// A webhook. `bundle` holds the authorities of its certificate.
     pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Resolver>) -> Self {
-        Webhook::with_access(target, Access { bundle, ..Access::default() }, Some(services))
+        let webhook = Webhook::with_access(target, Access { bundle, ..Access::default() }, Some(services));
+        Webhook { is_traced: true, ..webhook }
     }
 
     pub(crate) fn with_access(target: Target, access: Access, services: Option<Arc<Resolver>>) -> Self {
-        Webhook { target, access, services, client: OnceLock::new() }
+        Webhook { target, access, services, is_traced: false, client: OnceLock::new() }
     }
 
     /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
@@ -192,19 +200,42 @@ impl Webhook {
         if is_first {
             request.headers_mut().extend(self.access.headers.clone());
         }
+        let span = match self.is_traced {
+            true => ClientSpan::begin(&hop.method, request.headers_mut(), &hop.url),
+            false => ClientSpan::default(),
+        };
         match tokio::time::timeout_at(deadline, client.request(request)).await {
-            Ok(Ok(response)) => Ok((response, address)),
-            Ok(Err(error)) => {
-                let why = self::failed(&hop.url, failure::transport(&error, &address.host, &address.dialled));
-                Err(CallError::of_transport(why, &error))
+            Ok(Ok(response)) => {
+                span.answered(response.status());
+                Ok((response, address))
             }
-            Err(_) => Err(CallError::timeout(self::failed(&hop.url, "context deadline exceeded".to_owned()))),
+            Ok(Err(error)) => {
+                let why = failure::transport(&error, &address.host, &address.dialled);
+                span.failed(&why);
+                Err(CallError::of_transport(self::failed(&hop.url, why), &error))
+            }
+            Err(_) => {
+                span.failed("context deadline exceeded");
+                Err(CallError::timeout(self::failed(&hop.url, "context deadline exceeded".to_owned())))
+            }
         }
     }
 
     /// Whether it can be called at all.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.client.get_or_init(|| self.connect()).as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// What is behind a service is in the cluster, a URL in the control plane.
+    fn dial(&self) -> Option<&Dial> {
+        let of_services = self.services.as_ref().and_then(|services| {
+            let network = match &self.target {
+                Target::Service { .. } => Network::Cluster,
+                Target::Url(_) => Network::ControlPlane,
+            };
+            services.egress.to(network)
+        });
+        self.access.dial.as_ref().or(of_services)
     }
 
     fn connect(&self) -> Result<HttpsClient, String> {
@@ -218,7 +249,7 @@ impl Webhook {
             Target::Service { service, .. } => Some(service.server_name()),
             Target::Url(_) => server_name.clone(),
         };
-        webhook_client(trust, name, identity.as_ref())
+        webhook_client(self.dial(), trust, name, identity.as_ref())
     }
 
     /// The URL of a call.

@@ -58,6 +58,7 @@ pub async fn read_body(request: &mut Request) -> Result<Bytes, Status> {
         Some(ReadAhead(body)) => body,
         None => receive(request).await,
     }
+    .inspect(|body| traces::event("limitedReadBody succeeded", |a| a.int("len", body.len())))
 }
 
 async fn receive(request: &mut Request) -> Result<Bytes, Status> {

@@ -25,7 +25,9 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         options: &options,
         warnings,
     };
+    traces::event("About to store object in database", |_| {});
     let written = target.registry.create(&mut write, object).await?;
+    traces::event("Write to database call succeeded", |_| {});
     target.settle_written(options.dry_run, &written).await;
     view.written(&target.registry, &written).await
 }

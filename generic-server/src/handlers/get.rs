@@ -10,7 +10,7 @@ use storage::cache::ReadAt;
 use super::{
     Target,
     list_options::{parse_resource_version, parse_revision},
-    transform,
+    span, transform,
 };
 use crate::{offload, response::Response};
 
@@ -34,8 +34,11 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         }
     };
     let info = &target.request.info;
+    traces::event("About to Get from storage", |_| {});
+    let span = span::of_get(&target.request, || target.registry.shown_key(&info.namespace, &info.name));
     let read = target.registry.get(&info.namespace, &info.name, at);
-    let object = target.request.audit.timed(Layer::Storage, read).await;
+    let object = target.request.audit.timed(Layer::Storage, span.within(pin!(read))).await;
+    drop(span);
     let object = object.map_err(|status| target.in_own_group(status))?;
     let shown = view.object(StatusCode::OK, &target.registry, &object);
     if object.bytes().len() <= offload::INLINE {

@@ -1,6 +1,6 @@
 //! GET of a collection: a snapshot, selected, paged, sent from shared bytes.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use audit::Layer;
 use machinery::meta::status::Status;
@@ -11,6 +11,7 @@ use super::{
     continuation::Continuation,
     converted,
     list_options::ListOptions,
+    span,
     transform::{ListMeta, View},
 };
 use crate::registry::read_error;
@@ -23,7 +24,12 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let options = ListOptions::read(&target.request, &target.entry.row, false, features)?;
     let namespace = target.request.info.namespace.clone();
     let audit = &target.request.audit;
-    let page = audit.timed(Layer::Storage, read_page(&target.registry, &view, &namespace, &options)).await?;
+    let span = span::of_cache("cacher.GetList", &target.request, || target.registry.group_resource());
+    let page = audit
+        .timed(Layer::Storage, span.within(pin!(read_page(&target.registry, &view, &namespace, &options))))
+        .await?;
+    span.event("Filtered items", |a| a.int("count", page.objects.len()));
+    drop(span);
     audit.timed(Layer::Transform, view.list(target.registry.lister(), page.objects, &page.meta)).await
 }
 
@@ -48,6 +54,7 @@ pub(super) async fn read_page(
         Err(CacheError::Expired { .. }) => return Err(expired(registry, options).await),
         Err(error) => return Err(read_error(&error)),
     };
+    traces::event("Ready", |_| {});
     match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
         Some(version) => {
             converted::select(registry.lister(), view.row(), version, namespace, options, &snapshot, at).await

@@ -17,7 +17,9 @@ mod permission;
 pub mod scale;
 mod scale_fields;
 mod scale_view;
+mod serialization;
 mod shard;
+mod span;
 #[cfg(test)]
 mod tests;
 pub mod transform;
@@ -35,6 +37,7 @@ use machinery::{
 
 pub use crate::decode::{check_namespace, conform};
 pub use body::{read_body, read_object};
+pub(crate) use serialization::Serialization;
 
 use crate::{
     features::Features,
@@ -147,6 +150,27 @@ fn is_large(request: &Request, entry: &Entry) -> bool {
 }
 
 async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+    let span = span::of_handler(&request, &entry.row);
+    if !span.is_kept() {
+        return dispatch(request, entry).await;
+    }
+    let (serialization, wanted) = (Serialization::of(&request), response::wanted(&request));
+    let is_watch = request.info.verb == Verb::Watch;
+    let answered = async {
+        let answer = Box::pin(dispatch(request, entry)).await;
+        let Some(serialization) = serialization.filter(|_| !is_watch) else { return answer };
+        // An error is written here, so that its span is in this one.
+        let response = answer.unwrap_or_else(|status| response::error(&status, wanted));
+        Ok(serialization.begin(response))
+    };
+    let answer = span.within(pin!(answered)).await;
+    if is_watch {
+        return answer; // its span is that of the beginning
+    }
+    answer.map(|response| response.map(|body| body.holding(Box::new(span))))
+}
+
+async fn dispatch(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
     if entry.row.built_in {
         check_route(&request, &entry)?;
     } else if let Some(answer) = custom::check_route(&request, &entry)? {

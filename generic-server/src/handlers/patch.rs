@@ -86,6 +86,7 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         target.registry.update(&mut write, &info.name, &change).await?
     };
     target.settle_written(options.dry_run, &written).await;
+    traces::event("Object stored in database", |_| {});
     view.written(&target.registry, &written).await
 }
 

@@ -32,7 +32,9 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
     let creates = info.subresource.is_empty() && row.strategy.traits().allows_create_on_update;
     let change: &dyn Change = if creates { &ReplaceOrCreate(object) } else { &Replace(object) };
     let change = Permitted::new(change, &target.request);
+    traces::event("About to store object in database", |_| {});
     let written = target.registry.update(&mut write, &info.name, &change).await?;
+    traces::event("Write to database call succeeded", |_| {});
     target.settle_written(options.dry_run, &written).await;
     view.written(&target.registry, &written).await
 }

@@ -20,6 +20,7 @@ use storage::cache::{CacheError, EventType, ReadAt, Scope, Start, WatchEvent, Wa
 use super::{
     Target, converted,
     list_options::{ListOptions, Selection},
+    span,
     transform::View,
 };
 use crate::registry::read_error;
@@ -71,7 +72,10 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
     let (entry, lister) = (target.entry.clone(), target.registry.lister().clone());
     let frames = Frames { view, entry, lister, selection, columns: true, failed: false };
     frames.prepare(start, &watch.scope).await;
-    let body = match target.registry.cache().watch(start, watch).await {
+    let span = span::of_cache("cacher.Watch", &target.request, || target.registry.group_resource());
+    let watcher = span.within(pin!(target.registry.cache().watch(start, watch))).await;
+    drop(span);
+    let body = match watcher {
         Ok(watcher) => events(watcher, frames, &target.request),
         // The request was well-formed: what cannot be watched from there is told as an event, as upstream.
         Err(error @ (CacheError::Expired { .. } | CacheError::TooLarge { .. })) => {

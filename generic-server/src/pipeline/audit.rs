@@ -2,7 +2,6 @@
 //! request's [`Recorder`] on its way.
 
 use std::{
-    net::IpAddr,
     sync::Arc,
     time::{Instant, SystemTime},
 };
@@ -10,14 +9,13 @@ use std::{
 use audit::{Attributes, Auditor, Document, Layer, Recorder, Stage};
 use auth::User;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use http::{StatusCode, header};
 use machinery::{
     Str,
     codec::{json, protobuf, yaml},
     meta::{
         go_text::quote,
         go_url::GoUrl,
-        ip::parse_sloppy,
         status::{Status, reason},
     },
     request::Verb,
@@ -26,9 +24,8 @@ use machinery::{
 use crate::{
     negotiate::{Accepted, Media},
     recorded::{Completion, OfTunnel, SentStatus, Shown, managed_fields},
-    request::Request,
+    request::{Request, source_ips},
     response::{self, Response},
-    serve::Peer,
 };
 
 /// How the recorder of a request begins: it gathers what comes before the policy is asked.
@@ -224,24 +221,4 @@ fn uri_of(request: &Request) -> Str {
         Some(query) => format!("{path}?{query}").into(),
         None => path.into(),
     }
-}
-
-/// Where a request comes from, by what proxies say of it and, last, by its connection.
-fn source_ips(request: &Request) -> Vec<IpAddr> {
-    let read = |text: &str| parse_sloppy(text).map(|ip| ip.to_canonical());
-    let mut found: Vec<IpAddr> = first(&request.headers, "x-forwarded-for")
-        .map(|list| list.split(',').filter_map(|part| read(part.trim())).collect())
-        .unwrap_or_default();
-    if let Some(real) = first(&request.headers, "x-real-ip").and_then(read).filter(|real| !found.contains(real)) {
-        found.push(real);
-    }
-    let remote = request.extensions.get::<Peer>().map(|peer| peer.remote.ip().to_canonical());
-    if let Some(remote) = remote.filter(|remote| found.last() != Some(remote)) {
-        found.push(remote);
-    }
-    found
-}
-
-fn first<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
 }

@@ -1,6 +1,6 @@
 //! The pipeline: what every request passes before a server of the chain sees it, in this order.
 //!
-//! panic → resolve → deadline → CORS → authenticate → audit → impersonate → concurrency → authorize → the chain
+//! panic → resolve → deadline → CORS → authenticate → trace → audit → impersonate → concurrency → authorize → the chain
 
 mod audit;
 pub mod authenticate;
@@ -12,7 +12,9 @@ mod cors;
 mod deadline;
 mod impersonate;
 mod internal;
+mod not_ready;
 mod panic;
+mod trace;
 
 use std::{
     pin::pin,
@@ -24,6 +26,8 @@ use ::audit::{Auditor, Layer, Recorder};
 use http::{HeaderName, HeaderValue, header::CONNECTION};
 use hyper::body::Incoming;
 use machinery::{Str, meta::status::Status};
+use tokio_util::sync::CancellationToken;
+use traces::Tracer;
 use tracing::Instrument;
 
 pub use authenticate::{Anonymous, Authentication};
@@ -51,12 +55,16 @@ pub struct Pipeline {
     pub auditor: Option<Arc<Auditor>>,
     /// Who asks?
     pub authentication: Authentication,
+    /// Which requests are traced, and where that goes.
+    pub tracer: Option<Tracer>,
     /// Who may act as somebody else?
     pub impersonation: Impersonation,
     /// May they?
     pub authorizer: Arc<dyn Authorizer>,
     /// How many run at once, and whose turn is next.
     pub concurrency: Concurrency,
+    /// Cancelled when the server is ready for the first time, if requests are refused until then.
+    pub ready: Option<CancellationToken>,
     /// Which origins may call from browsers.
     pub cors: Option<Cors>,
     /// How long a request may take that is no watch and no stream.
@@ -118,7 +126,7 @@ impl Pipeline {
 
     async fn answer(
         self: Arc<Self>,
-        request: Request,
+        mut request: Request,
         received: Instant,
         rest: Option<Arc<Rest>>,
     ) -> http::Response<Body> {
@@ -130,8 +138,9 @@ impl Pipeline {
         let extra_space = authenticate::has_extra_space(&request);
         // Pinned here and passed by reference, as below: a future that is passed by value is held twice by its caller, and
         // these hold everything that a request may need.
-        let seen = Seen::default();
-        let (outcome, panicked) = match panic::catch(pin!(self.clone().steps(request, received, &seen))).await {
+        let seen = Seen { trace: trace::Trace::begin(self.tracer.as_ref(), &mut request, received), ..Seen::default() };
+        let caught = panic::catch(pin!(seen.trace.within(pin!(self.clone().steps(request, received, &seen))))).await;
+        let (outcome, panicked) = match caught {
             Ok(outcome) => (outcome, None),
             Err(panic) => (Err(panic::status()), Some(panic)),
         };
@@ -141,7 +150,10 @@ impl Pipeline {
         let made = audit.is_on().then(Instant::now);
         let mut response = match outcome {
             Ok(response) => response,
-            Err(status) => response::error(&status, response::or_indented(wanted)),
+            Err(status) => {
+                let response = response::error(&status, response::or_indented(wanted));
+                seen.trace.serialized(response)
+            }
         };
         if let Some(lasting) = seen.lasting() {
             response.extensions_mut().insert(lasting);
@@ -175,6 +187,7 @@ impl Pipeline {
         }
         label.finish(&response, received.elapsed(), &seen.turn());
         tracing::debug!(status = response.status().as_u16(), elapsed = ?received.elapsed(), "answered");
+        let response = seen.trace.answered(response);
         match seen.admitted.into_inner().and_then(concurrency::Admitted::lasting) {
             Some(place) => response.map(|body| body.holding(place)),
             None => response,
@@ -199,6 +212,7 @@ impl Pipeline {
             return Ok(preflight);
         }
         let audit = request.audit.clone();
+        seen.trace.authenticating();
         let authenticating = audit.clock();
         let deadline = request.deadline;
         let authenticated = deadline::within(deadline, self.authentication.authenticate(&mut request)).await;
@@ -215,11 +229,20 @@ impl Pipeline {
             audit::refused_early(&request, received);
             return Err(status);
         }
+        seen.trace.authenticated(&request);
+        seen.trace.step("audit");
         if let Some(refused) = audit::received(&request, received, self.patience()).await {
             return Ok(refused);
         }
+        seen.trace.step(self.impersonation.name());
         let impersonated = self.impersonation.impersonate(&*self.authorizer, &mut request);
         deadline::within(deadline, impersonated).await??;
+        if let Some(refused) = not_ready::refused(self.ready.as_ref(), &request) {
+            return Ok(refused);
+        }
+        if let Concurrency::Fair { .. } = &self.concurrency {
+            seen.trace.step("priorityandfairness");
+        }
         let since = Instant::now();
         let (found, refused) = self.concurrency.admit(&request, received).await;
         seen.waited.get_or_init(|| since.elapsed());
@@ -230,6 +253,7 @@ impl Pipeline {
             seen.ended.get_or_init(|| ());
             return Ok(refused);
         }
+        seen.trace.step("authorization");
         let since = Instant::now();
         let decision = authorize::decide(&*self.authorizer, &request).await?;
         self.metrics.access.authorized(&decision, since.elapsed());
@@ -251,6 +275,8 @@ impl Pipeline {
 /// What the steps have found out for the answer, whatever came of the request.
 #[derive(Default)]
 struct Seen {
+    /// The spans of the request.
+    trace: trace::Trace,
     /// The flow of the request, and its place.
     admitted: OnceLock<concurrency::Admitted>,
     /// Nobody is known to ask, over HTTP/2.

@@ -1,5 +1,7 @@
 //! Making an object.
 
+use std::pin::pin;
+
 use audit::Layer;
 use machinery::{
     Value,
@@ -12,6 +14,7 @@ use storage::{
     Error as StoreError, Expect, KeyValue,
     cache::{Entry, ReadAt},
 };
+use traces::Span;
 
 use super::{
     Change, Registry, Write, Written, guaranteed_update::Attempt, is_too_large, judge, metadata, reserve::Held,
@@ -139,7 +142,10 @@ impl Registry {
         if self.row.built_in {
             schema::settle(&self.row.schema, &mut object);
         }
+        let span = if write.options.dry_run { Span::NONE } else { self.create_span(&key) };
+        span.event("About to Encode", |_| {});
         let (stored, object) = self.to_be_stored(write.row, object).await?;
+        span.event("Encode succeeded", |a| a.int("len", stored.len()));
         if write.options.dry_run {
             let (taken, is_latest) = self.cache().peek(&key);
             let taken = if is_latest { taken } else { self.entry(&key, ReadAt::Latest).await? };
@@ -152,16 +158,17 @@ impl Registry {
         held.writing();
         let put = if then.is_empty() {
             let put = self.store.put(&key, stored.clone(), Expect::Absent, self.ttl());
-            let put = write.audit.timed(Layer::Storage, put).await;
+            let put = write.audit.timed(Layer::Storage, span.within(pin!(put))).await;
             put.map(|revision| (revision, revision))
         } else {
             let put = self.store.put_series(&key, stored.clone(), then, Expect::Absent);
-            let put = write.audit.timed(Layer::Storage, put).await;
+            let put = write.audit.timed(Layer::Storage, span.within(pin!(put))).await;
             put.map(|all| (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0)))
         };
         match put {
             Ok((revision, last)) => {
                 held.written(last);
+                span.event("Txn call succeeded", |_| {});
                 self.written(&key, &stored, revision, true).map(Attempt::Done)
             }
             Err(StoreError::Conflict { current }) => {

@@ -1,5 +1,7 @@
 //! Deleting an object: at once, after a grace period, or when the last finalizer is gone.
 
+use std::pin::pin;
+
 use audit::Layer;
 use bytes::Bytes;
 use machinery::{
@@ -268,7 +270,8 @@ impl Registry {
 
     /// Writes an object that is marked as being deleted; the revision.
     async fn write_mark(&self, (key, name): (&str, &str), marked: &Value, at: u64) -> Result<Attempt<u64>, Status> {
-        match self.store.put(key, self.form.encode(marked), Expect::Revision(at), None).await {
+        let span = self.update_span(key);
+        match span.within(pin!(self.store.put(key, self.form.encode(marked), Expect::Revision(at), None))).await {
             Ok(revision) => Ok(Attempt::Done(revision)),
             Err(StoreError::Conflict { current }) => Ok(Attempt::Conflict(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "delete", name)),

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use machinery::Str;
-use outbound::Resolver;
+use outbound::{Resolver, egress::Egress};
 
 use super::{Backing, Lister, Registry};
 use crate::{
@@ -65,8 +65,8 @@ impl Listers {
         ByResource(listers)
     }
 
-    /// Finds services, or, with `to_endpoints`, what is behind them.
-    pub fn services(&self, to_endpoints: bool) -> Arc<Resolver> {
+    /// Finds services, or, with `to_endpoints`, what is behind them; `egress` is how they are reached.
+    pub fn services(&self, to_endpoints: bool, egress: Egress) -> Arc<Resolver> {
         let (services, slices) = (self.of("", "services"), self.of("discovery.k8s.io", "endpointslices"));
         Arc::new(Resolver {
             services: services.cache().clone(),
@@ -74,6 +74,7 @@ impl Listers {
             slices: slices.cache().clone(),
             slice_prefix: slices.prefix().into(),
             to_endpoints,
+            egress,
         })
     }
 }

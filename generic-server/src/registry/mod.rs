@@ -16,6 +16,7 @@ pub(crate) mod metadata;
 mod own;
 mod reserve;
 mod rewrite;
+mod span;
 #[cfg(test)]
 mod tests;
 mod unreadable;

@@ -1,6 +1,8 @@
 //! Writes for subresources that judge a change themselves (binding, eviction): the object's own strategy has no say, and
 //! admission sees the document that was posted, not the object.
 
+use std::pin::pin;
+
 use machinery::{
     Str, Value,
     meta::{Meta, status::Status},
@@ -86,7 +88,9 @@ impl Registry {
         if dry_run || current.is_latest && metadata::unchanged(&new, &current.value) {
             return self.unwritten(&stored, &current).map(Attempt::Done);
         }
-        match self.store.put(key, stored.clone(), Expect::Revision(current.revision), None).await {
+        let span = self.update_span(key);
+        let put = self.store.put(key, stored.clone(), Expect::Revision(current.revision), None);
+        match span.within(pin!(put)).await {
             Ok(revision) => self.written(key, &stored, revision, false).map(Attempt::Done),
             Err(StoreError::Conflict { current }) => Ok(Attempt::Conflict(current.map(|kv| *kv))),
             Err(error) => Err(self.store_error(error, "update", name)),

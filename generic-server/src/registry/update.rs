@@ -1,5 +1,7 @@
 //! Changing an object: read, change, check, compare-and-swap, and again if somebody else was faster.
 
+use std::pin::pin;
+
 use async_trait::async_trait;
 use audit::Layer;
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use machinery::{
     value::Path,
 };
 use storage::{Error as StoreError, Expect};
+use traces::Span;
 
 use super::{
     Registry, Write, Written,
@@ -66,11 +69,21 @@ impl Registry {
             false => GuaranteedUpdate::begin(self, place, "update").await?,
         };
         let mut update = Update { key: &key, name, change, forgets_managers: false };
+        let span = if write.options.dry_run { Span::NONE } else { self.update_span(&key) };
+        span.within(pin!(self.update_until_done(write, &mut update, &mut guaranteed))).await
+    }
+
+    async fn update_until_done(
+        &self,
+        write: &mut Write<'_>,
+        update: &mut Update<'_>,
+        guaranteed: &mut GuaranteedUpdate<'_>,
+    ) -> Result<Written, Status> {
         let warned = write.warnings.len();
         loop {
             write.warnings.truncate(warned); // of the attempts only the last one warns
-            let attempt = self.attempt(write, &update, guaranteed.state()).await;
-            let may_forget = !update.forgets_managers && !change.tracks_fields();
+            let attempt = self.attempt(write, update, guaranteed.state()).await;
+            let may_forget = !update.forgets_managers && !update.change.tracks_fields();
             if attempt.as_ref().is_err_and(is_too_large) && may_forget {
                 update.forgets_managers = true;
             } else if let Some(written) = guaranteed.settle(attempt).await? {
@@ -163,7 +176,9 @@ impl Registry {
         if self.row.built_in {
             schema::settle(&self.row.schema, &mut new);
         }
+        traces::event("About to Encode", |_| {});
         let (stored, new) = self.to_be_stored(write.row, new).await?;
+        traces::event("Encode succeeded", |a| a.int("len", stored.len()));
         if metadata::is_deleting(&current.value) && !metadata::has_finalizers(&new) && self.finishes_deletion(&new) {
             return self.finish(write, update, &stored, current).await;
         }
@@ -173,9 +188,14 @@ impl Registry {
             return self.unwritten(&stored, current).map(Attempt::Done);
         }
         held.writing();
+        traces::event("Transaction prepared", |_| {});
         let put = self.store.put(key, stored.clone(), Expect::Revision(current.revision), self.ttl());
         match write.audit.timed(Layer::Storage, put).await {
-            Ok(revision) => self.written(key, &stored, revision, false).map(Attempt::Done),
+            Ok(revision) => {
+                traces::event("Txn call completed", |_| {});
+                traces::event("Transaction committed", |_| {});
+                self.written(key, &stored, revision, false).map(Attempt::Done)
+            }
             Err(StoreError::Conflict { current }) => {
                 held.refused();
                 Ok(Attempt::Conflict(current.map(|kv| *kv)))

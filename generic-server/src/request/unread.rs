@@ -3,7 +3,10 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -32,6 +35,8 @@ pub struct RequestBody {
     rest: Option<Arc<Rest>>,
     /// What a component of this server sends: it is in memory.
     whole: Bytes,
+    /// Where what is read is counted, if anybody wants to know.
+    read: Option<Arc<AtomicU64>>,
 }
 
 /// What was not read of a body.
@@ -42,12 +47,23 @@ impl RequestBody {
     /// The body, and where its rest will be if there is one.
     pub(crate) fn new(incoming: Incoming) -> (Self, Option<Arc<Rest>>) {
         let rest = (!incoming.is_end_stream()).then(Arc::<Rest>::default);
-        (RequestBody { incoming: Some(incoming), rest: rest.clone(), whole: Bytes::new() }, rest)
+        (RequestBody { incoming: Some(incoming), rest: rest.clone(), whole: Bytes::new(), read: None }, rest)
     }
 
     /// A body that is in memory already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
-        RequestBody { incoming: None, rest: None, whole: bytes }
+        RequestBody { incoming: None, rest: None, whole: bytes, read: None }
+    }
+
+    /// Counts the bytes that are read from now on.
+    pub(crate) fn count_into(&mut self, read: Arc<AtomicU64>) {
+        self.read = Some(read);
+    }
+
+    fn count(&self, frame: &Frame<Bytes>) {
+        if let (Some(read), Some(data)) = (&self.read, frame.data_ref()) {
+            read.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -67,10 +83,16 @@ impl Body for RequestBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         if let Some(incoming) = &mut self.incoming {
-            return Pin::new(incoming).poll_frame(cx);
+            let polled = Pin::new(incoming).poll_frame(cx);
+            if let Poll::Ready(Some(Ok(frame))) = &polled {
+                self.count(frame);
+            }
+            return polled;
         }
         let whole = std::mem::take(&mut self.whole);
-        Poll::Ready((!whole.is_empty()).then(|| Ok(Frame::data(whole))))
+        let frame = (!whole.is_empty()).then(|| Frame::data(whole));
+        frame.iter().for_each(|frame| self.count(frame));
+        Poll::Ready(frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {

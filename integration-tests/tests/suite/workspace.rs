@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The crates, from the bottom up. Each depends on crates of lower layers alone.
 const LAYERS: [&[&str]; 9] = [
-    &["machinery", "flowcontrol"],
+    &["machinery", "flowcontrol", "traces"],
     &["audit", "cel", "storage", "streaming", "x509"],
     &["outbound", "etcd-server"],
     &["auth"],

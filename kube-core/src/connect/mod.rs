@@ -22,7 +22,7 @@ use generic_server::{
 };
 use http::StatusCode;
 use machinery::{Str, meta::status::Status};
-use outbound::{HttpsClient, Identity, Trust, client, plain_client};
+use outbound::{HttpsClient, Identity, Trust, client_through, egress::Dial, plain_client};
 
 use streaming::throttle::Rate;
 
@@ -39,6 +39,8 @@ pub struct Settings {
     pub identity: Identity,
     /// Whose certificates they have, as PEM; none: they are not checked.
     pub authorities: Option<Vec<u8>>,
+    /// How kubelets, and what is proxied to, are reached; `None`: as usual.
+    pub dial: Option<Dial>,
     /// Which of a node's addresses to use, best first.
     pub address_types: Vec<Str>,
     /// Whether streams that are upgraded by GET need the permission to create as those by POST do.
@@ -85,10 +87,11 @@ pub(crate) type Served = (&'static str, Arc<dyn Endpoint>);
 pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<Vec<Served>, String> {
     let lister = |plural: &str| registries.of("", plural).lister().clone();
     let trust = settings.authorities.as_deref().map_or(Trust::Anybody, Trust::Bundle);
+    let dial = settings.dial.as_ref();
     let kubelets = Kubelets {
         nodes: lister("nodes"),
-        client: client(trust, None, Some(&settings.identity))?,
-        unchecked: client(Trust::Anybody, None, Some(&settings.identity))?,
+        client: client_through(dial, trust, None, Some(&settings.identity))?,
+        unchecked: client_through(dial, Trust::Anybody, None, Some(&settings.identity))?,
         address_types: settings.address_types.clone(),
     };
     let outlets = Arc::new(Outlets {
@@ -97,7 +100,7 @@ pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<
         nodes: registries.of("", "nodes").clone(),
         endpoints: lister("endpoints"),
         kubelets,
-        plain: plain_client()?,
+        plain: plain_client(dial)?,
         rate: settings.rate,
     });
     let stream = |what| -> Arc<dyn Endpoint> {

@@ -42,5 +42,5 @@ pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<R
     let entries = entries(rows.clone(), &backing.settings, &registries, &Endpoints::new());
     let tables = Tables(vec![Arc::new(ArcSwap::from_pointee(ResourceTable::new(entries)))]);
     let authorizer: Arc<dyn Authorizer> = Arc::new(Mode::AlwaysAllow);
-    (Policies::new(&listers, tables, authorizer, listers.services(false)), rows)
+    (Policies::new(&listers, tables, authorizer, listers.services(false, outbound::egress::Egress::default())), rows)
 }

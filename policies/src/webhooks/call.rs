@@ -1,10 +1,11 @@
 //! One call of a webhook, and what counts as which failure.
 
-use std::time::Instant;
+use std::{pin::pin, time::Instant};
 
 use generic_server::audit;
 use machinery::{Str, Value, meta::status::Status};
 use outbound::Call;
+use traces::Span;
 
 use crate::{
     engine::Found,
@@ -85,8 +86,13 @@ impl Webhooks {
         };
         let uid = uuid::Uuid::new_v4().to_string();
         let document = review::question(version, &uid, &found.subject, target);
+        let span = span(target, found, mutating, &uid);
         let begun = Instant::now();
-        let body = hook.client.post(document, Call { timeout: hook.timeout, limit: LIMIT }).await;
+        let call = pin!(hook.client.post(document, Call { timeout: hook.timeout, limit: LIMIT }));
+        let body = span.within(call).await;
+        if body.is_ok() {
+            span.event("Request completed", |_| {});
+        }
         match mutating {
             true => a.audit.took(audit::Layer::MutatingWebhook, begun.elapsed()),
             false => a.audit.took_at_once(audit::Layer::ValidatingWebhook, begun.elapsed()),
@@ -120,6 +126,20 @@ impl Webhooks {
         }
         ignored
     }
+}
+
+/// The span of a call, with upstream's name and attributes.
+fn span(target: &Target<'_>, found: &Found<'_>, mutating: bool, uid: &str) -> Span {
+    let name = if mutating { "Call mutating webhook" } else { "Call validating webhook" };
+    traces::span(name, |s| {
+        let a = found.subject.a;
+        s.text("configuration", &target.hook.configuration);
+        s.text("webhook", &target.hook.name);
+        s.text("resource", format!("{}/{}, Resource={}", a.row.group, a.row.version, a.row.plural));
+        s.text("subresource", a.subresource);
+        s.text("operation", a.operation.name());
+        s.text("UID", uid);
+    })
 }
 
 /// A refusal in the webhook's words, which is an error whatever it says.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use outbound::KubeconfigWebhook;
+use outbound::{KubeconfigWebhook, egress::Dial};
 
 use super::{
     Abac, AuthorizerMetrics, WebhookAuthorizer,
@@ -21,6 +21,8 @@ pub struct Authorizers {
     pub rbac: Arc<dyn Authorizer>,
     /// Of the type ABAC, if there are policies.
     pub abac: Option<Arc<Abac>>,
+    /// How webhooks are reached; `None`: as usual.
+    pub dial: Option<Dial>,
     /// What is counted of them all.
     pub metrics: AuthorizerMetrics,
 }
@@ -50,7 +52,7 @@ impl Authorizers {
             AuthorizerType::Abac => self.abac.clone().ok_or_else(|| not_begun("ABAC"))?,
             AuthorizerType::Webhook => {
                 let (settings, file) = configured.webhook.as_ref().ok_or("a webhook without a configuration")?;
-                let webhook = KubeconfigWebhook::load(file)?;
+                let webhook = KubeconfigWebhook::load_through(file, self.dial.as_ref())?;
                 Arc::new(WebhookAuthorizer::new(settings.clone(), webhook, &self.metrics))
             }
         })
@@ -140,6 +142,7 @@ mod tests {
 
     fn authorizers() -> Authorizers {
         Authorizers {
+            dial: None,
             node: Arc::new(Mode::AlwaysDeny),
             rbac: Arc::new(Mode::AlwaysDeny),
             abac: None,

@@ -199,6 +199,7 @@ pub(crate) const SUB: &str = "{username: {claim: sub, prefix: ''}}";
 pub(crate) fn issuers(config: AuthenticationConfiguration) -> (Arc<Issuers>, Registry) {
     let registry = Registry::new();
     let options = IssuersOptions {
+        egress: outbound::egress::Egress::default(),
         algorithms: Algorithm::ALL.to_vec(),
         audiences: Arc::from(["api".into()]),
         own_issuers: vec!["https://own".into()],

@@ -40,6 +40,11 @@ impl Impersonation {
         Impersonation { constrained, last: Recent::default(), metrics: ImpersonationMetrics::new(registry) }
     }
 
+    /// What the step is called.
+    pub(super) fn name(&self) -> &'static str {
+        if self.constrained { "constrainedimpersonation" } else { "impersonation" }
+    }
+
     /// Takes the impersonation headers out of the request and, if they are allowed, exchanges the user.
     pub(super) async fn impersonate(&self, authorizer: &dyn Authorizer, request: &mut Request) -> Result<(), Status> {
         let form = if self.constrained { Form::Constrained } else { Form::Legacy };

@@ -2,6 +2,7 @@
 //!
 //! Keys are what callers give, so that this server and the Go one can share an etcd.
 
+mod channel;
 mod compactor;
 mod convert;
 mod lease;
@@ -18,8 +19,10 @@ use etcd_client::{
 };
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use traces::Dial;
 
 use self::{
+    channel::Channels,
     convert::{Failure, failure, key_value, prefix_end, revision_of},
     lease::Leases,
     reach::Reach,
@@ -35,7 +38,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MOST_BYTES: usize = 1 << 31;
 
 /// How to reach etcd.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EtcdOptions {
     /// The servers' URLs (`--etcd-servers`).
     pub servers: Vec<String>,
@@ -54,6 +57,10 @@ pub struct EtcdOptions {
     pub compaction_interval: Duration,
     /// How long a lease takes new keys (`--lease-reuse-duration-seconds`): they expire by so much later than asked.
     pub lease_reuse: Duration,
+    /// Opens connections to servers; `None`: they are opened as usual.
+    pub dial: Option<Dial>,
+    /// Whether requests say of which trace they are part.
+    pub traced: bool,
 }
 
 impl Default for EtcdOptions {
@@ -67,6 +74,8 @@ impl Default for EtcdOptions {
             health_timeout: Duration::from_secs(2),
             compaction_interval: Duration::from_secs(300),
             lease_reuse: Duration::from_secs(60),
+            dial: None,
+            traced: false,
         }
     }
 }
@@ -139,7 +148,12 @@ async fn connect(options: &EtcdOptions) -> Result<Client, Error> {
         }
         connect = connect.with_tls(tls);
     }
-    let connected = Client::connect(&options.servers, Some(connect)).await;
+    let server = match options.servers.as_slice() {
+        [server] => server.parse().ok(),
+        _ => None,
+    };
+    let channels = Channels { dial: options.dial.clone(), traced: options.traced, server };
+    let connected = Client::connect_with_balanced_channel(&options.servers, Some(connect), channels).await;
     connected.map_err(|error| Error::Unavailable(format!("etcd at {}: {error}", options.servers.join(","))))
 }
 

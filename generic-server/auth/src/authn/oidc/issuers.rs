@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use machinery::Str;
+use outbound::egress::Egress;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -35,6 +36,8 @@ pub struct IssuersOptions {
     pub own_issuers: Vec<Str>,
     /// What is counted.
     pub metrics: OidcMetrics,
+    /// Through which proxies providers are reached that are to be reached through some.
+    pub egress: Egress,
 }
 
 /// The tokens of all identity providers.
@@ -107,7 +110,7 @@ impl Generation {
         for (config, expressions) in config.into_iter().zip(compiled) {
             check_issuer(&config.issuer, &options.own_issuers).map_err(|error| error.to_string())?;
             let metrics = options.metrics.of(&config.issuer.url);
-            issuers.push(IssuerTokens::new(config, expressions, options.algorithms.clone(), metrics, &cancel)?);
+            issuers.push(IssuerTokens::new(config, expressions, options, metrics, &cancel)?);
         }
         Ok(Generation { issuers, _cancel: guard })
     }

@@ -17,7 +17,7 @@ use machinery::{
     codec::json,
     meta::{Timestamp, go_text},
 };
-use outbound::Trust;
+use outbound::{Trust, egress::Network};
 use tokio_util::sync::CancellationToken;
 
 pub use expressions::{Expression, Expressions};
@@ -60,18 +60,22 @@ impl IssuerTokens {
     fn new(
         config: JwtAuthenticator,
         expressions: Expressions,
-        algorithms: Vec<Algorithm>,
+        options: &IssuersOptions,
         metrics: IssuerMetrics,
         cancel: &CancellationToken,
     ) -> Result<Self, String> {
         let issuer = &config.issuer;
-        if !issuer.egress_selector_type.is_empty() {
-            let selector = issuer.egress_selector_type.as_str();
-            return Err(format!("oidc: egress lookup required with egress selector type {selector:?}"));
-        }
+        let network = match issuer.egress_selector_type.as_str() {
+            "" => None,
+            "cluster" => Some(Network::Cluster),
+            _ => Some(Network::ControlPlane),
+        };
+        let dial = network.map(|network| options.egress.required(network)).transpose();
+        let dial = dial.map_err(|why| format!("oidc: {why}"))?.flatten();
+        let algorithms = options.algorithms.clone();
         let authority = issuer.certificate_authority.as_bytes();
         let trust = if authority.is_empty() { Trust::System } else { Trust::Bundle(authority) };
-        let client = outbound::client(trust, None, None)?;
+        let client = outbound::client_through(dial, trust, None, None)?;
         let verification =
             Arc::new(Verification { issuer: issuer.url.clone(), audiences: issuer.audiences.clone(), algorithms });
         let provider =
