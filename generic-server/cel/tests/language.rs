@@ -235,7 +235,41 @@ fn syntax_errors_say_what_was_expected_and_where_reading_goes_on() {
         let expect: Vec<String> = expect.iter().map(|line| line.replace("OPERAND", OPERAND)).collect();
         wrong(text, &expect.iter().map(String::as_str).collect::<Vec<_>>());
     };
-    check("(true", &["6: Syntax error: mismatched input '<EOF>' expecting ')'"]);
+    check("(true", &["6: Syntax error: missing ')' at '<EOF>'"]);
+    check("((true", &["7: Syntax error: mismatched input '<EOF>' expecting ')'"]);
+    check("[size('a'", &["10: Syntax error: mismatched input '<EOF>' expecting ')'"]);
+    check("true ? (1 : 2", &["11: Syntax error: missing ')' at ':'"]);
+    check("1 2 3", &["3: Syntax error: mismatched input '2' expecting <EOF>"]);
+    check(
+        "*",
+        &[
+            "1: Syntax error: mismatched input '*' expecting OPERAND",
+            "2: Syntax error: mismatched input '<EOF>' expecting OPERAND",
+        ],
+    );
+    check("!", &["2: Syntax error: extraneous input '<EOF>' expecting OPERAND"]);
+    check(
+        "-",
+        &[
+            "2: Syntax error: no viable alternative at input '-'",
+            "2: Syntax error: mismatched input '<EOF>' expecting OPERAND",
+        ],
+    );
+    check("size('a' 'b')", &["10: Syntax error: extraneous input ''b'' expecting ')'"]);
+    check("[1 2 3]", &["4: Syntax error: mismatched input '2' expecting {']', ','}"]);
+    check("[1,*]", &["4: Syntax error: extraneous input '*' expecting ']'"]);
+    check("{1:2 3:4}", &["6: Syntax error: mismatched input '3' expecting {'}', ','}"]);
+    check("x{a 1}", &["5: Syntax error: missing ':' at '1'"]);
+    check("x{a", &["4: Syntax error: mismatched input '<EOF>' expecting ':'"]);
+    check("x{a:1", &["6: Syntax error: mismatched input '<EOF>' expecting {'}', ','}"]);
+    check("x{a:1,,}", &["7: Syntax error: extraneous input ',' expecting '}'"]);
+    check(
+        "x.?",
+        &[
+            "4: Syntax error: mismatched input '<EOF>' expecting {IDENTIFIER, ESC_IDENTIFIER}",
+            "4: unsupported ident kind",
+        ],
+    );
     check("[1,2", &["5: Syntax error: mismatched input '<EOF>' expecting {']', ','}"]);
     check("{1:2", &["5: Syntax error: mismatched input '<EOF>' expecting {'}', ','}"]);
     check("{1:2,", &["6: Syntax error: missing '}' at '<EOF>'"]);

@@ -17,8 +17,14 @@ const OPERAND: &str =
 const OPERAND_OR_END: &str = "{'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 /// The same where an index may be optional.
 const OPERAND_OR_OPTION: &str = "{'[', '{', '(', '.', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// The same where a list may end, or have a comma alone.
+const ITEM_OR_END: &str = "{'[', ']', '{', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+/// The same where a map may.
+const ENTRY_OR_END: &str = "{'[', '{', '}', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 /// What may follow the brace of a struct.
 const FIELD_OR_END: &str = "{'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}";
+/// What stands between operands.
+const INFIX: [&str; 15] = ["+", "-", "*", "/", "%", "<", "<=", ">=", ">", "==", "!=", "in", "&&", "||", "?"];
 /// A tree, and how many nodes have been numbered in it.
 #[derive(Clone, Debug)]
 pub struct Parsed {
@@ -37,7 +43,7 @@ pub fn parse(text: &str) -> Result<Parsed, Issues> {
     }
     let mut issues = Vec::new();
     let tokens = tokens(text, &mut issues);
-    let mut parser = Parser { tokens, at: 0, nodes: 0, depth: 0, issues };
+    let mut parser = Parser { tokens, at: 0, nodes: 0, depth: 0, issues, open: Vec::new(), wanted: OPERAND };
     let parsed = parser.whole();
     match parsed {
         Ok(expr) if parser.issues.is_empty() => Ok(Parsed { expr, nodes: parser.nodes }),
@@ -56,6 +62,10 @@ pub(super) struct Parser {
     nodes: u32,
     depth: usize,
     issues: Vec<Issue>,
+    /// What is still to come, the innermost last: closing brackets and colons.
+    open: Vec<&'static str>,
+    /// What errors say might have come where the next operand begins.
+    wanted: &'static str,
 }
 
 impl Parser {
@@ -63,8 +73,10 @@ impl Parser {
         let expr = self.expr()?;
         let token = self.token();
         if token.kind != TokenKind::End {
-            let message = format!("Syntax error: extraneous input '{}' expecting <EOF>", token.text);
-            return self.stop(token.at, message);
+            // One token too many could be passed over, more of them cannot.
+            let is_one = self.tokens.get(self.at + 1).is_none_or(|next| next.kind == TokenKind::End);
+            let what = if is_one { "extraneous" } else { "mismatched" };
+            return self.stop(token.at, format!("Syntax error: {what} input '{}' expecting <EOF>", token.text));
         }
         Ok(expr)
     }
@@ -131,21 +143,38 @@ impl Parser {
         self.stop(token.at, message)
     }
 
-    /// [`Parser::expect`] where one token too many is passed over; `expected`: what errors say might have come.
-    fn expect_after(&mut self, symbol: &str, expected: &str) -> Result<Offset> {
+    /// [`Parser::expect`] of what is open; one token too many is passed over, and a parenthesis that has been forgotten is taken as
+    /// read. `expected`: what errors say might have come.
+    fn close(&mut self, symbol: &str, expected: &str) -> Result<Offset> {
+        self.open.pop();
+        if let Some(at) = self.take(symbol) {
+            return Ok(at);
+        }
         let token = self.token();
-        if self.is(symbol) {
-            return self.expect(symbol);
+        let may_follow = match self.open.last() {
+            Some(next) => self.is(next),
+            None => token.kind == TokenKind::End,
+        };
+        if symbol == ")" && may_follow {
+            self.complain(token.at, format!("Syntax error: missing ')' at '{}'", token.text));
+            return Ok(token.at);
         }
-        if token.kind == TokenKind::End {
-            return self.stop(token.at, format!("Syntax error: mismatched input '<EOF>' expecting {expected}"));
-        }
-        if !self.is_symbol(self.at + 1, symbol) {
-            return self.expect(symbol);
+        if token.kind == TokenKind::End || !self.is_symbol(self.at + 1, symbol) {
+            return self
+                .stop(token.at, format!("Syntax error: mismatched input '{}' expecting {expected}", token.text));
         }
         self.complain(token.at, format!("Syntax error: extraneous input '{}' expecting {expected}", token.text));
         self.at += 1;
         self.expect(symbol)
+    }
+
+    /// Passes over a token that nothing can begin with, if what closes comes right after it.
+    fn skip_before(&mut self, close: &str, expected: &str) {
+        let token = self.token();
+        if !self.begins_operand(self.at) && !self.is("?") && !self.is(close) && self.is_symbol(self.at + 1, close) {
+            self.complain(token.at, format!("Syntax error: extraneous input '{}' expecting {expected}", token.text));
+            self.at += 1;
+        }
     }
 
     fn is_symbol(&self, at: usize, symbol: &str) -> bool {
@@ -163,17 +192,6 @@ impl Parser {
         }
     }
 
-    /// Refuses an end where an operand, or what else `expected` says, should be.
-    fn expect_operand(&mut self, expected: &str) -> Result<()> {
-        let token = self.token();
-        match token.kind {
-            TokenKind::End => {
-                self.stop(token.at, format!("Syntax error: mismatched input '<EOF>' expecting {expected}"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Refuses an end behind the comma of an item, and a comma behind that.
     fn expect_more(&mut self, close: &str, has_items: bool) -> Result<()> {
         if has_items && (self.token().kind == TokenKind::End || self.is(",")) {
@@ -185,9 +203,10 @@ impl Parser {
     /// The colon, which may have been forgotten before an operand.
     fn expect_colon(&mut self) -> Result<Offset> {
         let token = self.token();
-        if self.is(":") || !self.begins_operand(self.at) {
-            return self.expect_after(":", "':'");
+        if self.is(":") || !self.begins_operand(self.at) || self.is_symbol(self.at + 1, ":") {
+            return self.close(":", "':'");
         }
+        self.open.pop();
         self.complain(token.at, format!("Syntax error: missing ':' at '{}'", token.text));
         Ok(token.at)
     }
@@ -214,6 +233,7 @@ impl Parser {
         let expr = match self.take("?") {
             None => condition,
             Some(at) => {
+                self.open.push(":");
                 let yes = self.logical(operator::OR, "||")?;
                 self.expect_colon()?;
                 let no = self.expr()?;
@@ -304,10 +324,33 @@ impl Parser {
                 self.advance();
                 times += 1;
             }
-            let operand = self.member()?;
+            let operand = self.signed(symbol)?;
             return Ok(if times % 2 == 1 { self.call(at, function, vec![operand]) } else { operand });
         }
         self.member()
+    }
+
+    /// What stands behind `-` or `!`.
+    fn signed(&mut self, sign: &str) -> Result<Expr> {
+        self.wanted = OPERAND;
+        let next = self.token();
+        if self.is_signed_number() || (self.begins_operand(self.at) && !self.is("-") && !self.is("!")) {
+            return self.member();
+        }
+        if sign == "-" {
+            let text = if next.kind == TokenKind::End { "" } else { next.text.as_str() };
+            self.complain(next.at, format!("Syntax error: no viable alternative at input '-{text}'"));
+            return match self.is("!") {
+                true => self.unary(),
+                false => {
+                    self.stop(next.at, format!("Syntax error: mismatched input '{}' expecting {OPERAND}", next.text))
+                }
+            };
+        }
+        if self.take("-").is_some() {
+            return self.signed("-");
+        }
+        self.stop(next.at, format!("Syntax error: extraneous input '{}' expecting {OPERAND}", next.text))
     }
 
     fn is_signed_number(&self) -> bool {
@@ -326,9 +369,11 @@ impl Parser {
                 self.deeper(1)?;
                 let function = if self.take("?").is_some() { operator::OPT_INDEX } else { operator::INDEX };
                 if function == operator::INDEX {
-                    self.expect_operand(OPERAND_OR_OPTION)?;
+                    self.wanted = OPERAND_OR_OPTION;
                 }
+                self.open.push("]");
                 let index = self.expr()?;
+                self.open.pop();
                 self.expect("]")?;
                 expr = self.call(at, function, vec![expr, index]);
             } else {
@@ -349,11 +394,16 @@ impl Parser {
             }
             TokenKind::Ident if self.is("(") => {
                 let open = self.advance().at;
-                let args = self.args(")")?;
+                let args = self.args()?;
                 Ok(self.expand_method(open, token.text, operand, args))
             }
             TokenKind::Ident => {
                 Ok(self.node(at, Kind::Select(Box::new(Select { operand, field: token.text, test: false }))))
+            }
+            TokenKind::End if optional => {
+                let expected = "{IDENTIFIER, ESC_IDENTIFIER}";
+                self.complain(token.at, format!("Syntax error: mismatched input '<EOF>' expecting {expected}"));
+                self.stop(token.at, "unsupported ident kind")
             }
             TokenKind::End => self.stop(token.at, "Syntax error: no viable alternative at input '.'".to_owned()),
             _ => self.stop(token.at, format!("Syntax error: no viable alternative at input '.{}'", token.text)),
@@ -361,22 +411,25 @@ impl Parser {
     }
 
     /// Expressions between commas, up to the closing bracket.
-    fn args(&mut self, close: &str) -> Result<Vec<Expr>> {
+    fn args(&mut self) -> Result<Vec<Expr>> {
         let mut args = Vec::new();
-        if self.take(close).is_some() {
+        self.skip_before(")", OPERAND_OR_END);
+        if self.take(")").is_some() {
             return Ok(args);
         }
-        self.expect_operand(OPERAND_OR_END)?;
+        self.open.push(")");
+        self.wanted = OPERAND_OR_END;
         loop {
             args.push(self.expr()?);
             if self.take(",").is_none() {
-                self.expect_after(close, &format!("{{'{close}', ','}}"))?;
+                self.close(")", "')'")?;
                 return Ok(args);
             }
         }
     }
 
     fn primary(&mut self) -> Result<Expr> {
+        let wanted = std::mem::replace(&mut self.wanted, OPERAND);
         if self.is_signed_number() {
             let at = self.advance().at;
             let number = self.advance();
@@ -392,8 +445,9 @@ impl Parser {
                 "true" | "false" => Ok(self.literal(at, Literal::Bool(token.text == "true"))),
                 "null" => Ok(self.literal(at, Literal::Null)),
                 "(" => {
+                    self.open.push(")");
                     let inner = self.expr()?;
-                    self.expect_after(")", "')'")?;
+                    self.close(")", "')'")?;
                     Ok(inner)
                 }
                 "[" => self.list(at),
@@ -408,12 +462,17 @@ impl Parser {
                     self.stop(next.at, format!("Syntax error: no viable alternative at input '.{text}'"))
                 }
                 other if token.kind != TokenKind::End && self.begins_operand(self.at) => {
-                    self.complain(at, format!("Syntax error: extraneous input '{other}' expecting {OPERAND}"));
+                    self.complain(at, format!("Syntax error: extraneous input '{other}' expecting {wanted}"));
                     self.primary()
                 }
                 other => {
-                    let message = format!("Syntax error: mismatched input '{other}' expecting {OPERAND}");
-                    self.stop(at, message)
+                    self.complain(at, format!("Syntax error: mismatched input '{other}' expecting {wanted}"));
+                    if !INFIX.contains(&other) || token.kind == TokenKind::End {
+                        return Err(Stop);
+                    }
+                    // Reading goes on as if there were an operand before the operator.
+                    self.at -= 1;
+                    Ok(self.literal(at, Literal::Null))
                 }
             },
         }
@@ -488,7 +547,7 @@ impl Parser {
         match self.take("(") {
             None => Ok(self.node(at, Kind::Ident(name))),
             Some(open) => {
-                let args = self.args(")")?;
+                let args = self.args()?;
                 Ok(self.expand_function(open, name, args))
             }
         }
@@ -509,14 +568,19 @@ impl Parser {
         if self.is(",") && self.is_symbol(self.at + 1, "]") {
             self.advance(); // an empty list may have the comma of a full one
         }
+        self.skip_before("]", ITEM_OR_END);
         while self.take("]").is_none() {
             self.expect_more("]", !items.is_empty())?;
+            self.wanted = if items.is_empty() && !self.is("?") { ITEM_OR_END } else { OPERAND };
             let optional = self.take("?").is_some();
+            self.open.push("]");
             items.push(Item { value: self.expr()?, optional });
             if self.take(",").is_none() {
-                self.expect_after("]", "{']', ','}")?;
+                self.close("]", "{']', ','}")?;
                 break;
             }
+            self.open.pop();
+            self.skip_before("]", "']'");
         }
         Ok(self.node(at, Kind::List(items)))
     }
@@ -528,20 +592,27 @@ impl Parser {
         }
         while self.take("}").is_none() {
             self.expect_more("}", !entries.is_empty())?;
+            self.wanted = if entries.is_empty() && !self.is("?") { ENTRY_OR_END } else { OPERAND };
             let optional = self.take("?").is_some();
+            self.open.extend(["}", ":"]);
             let key = self.expr()?;
             self.expect_colon()?;
             entries.push(Entry { key, value: self.expr()?, optional });
             if self.take(",").is_none() {
-                self.expect_after("}", "{'}', ','}")?;
+                self.close("}", "{'}', ','}")?;
                 break;
             }
+            self.open.pop();
         }
         Ok(self.node(at, Kind::Map(entries)))
     }
 
     fn structure(&mut self, at: Offset, name: Str) -> Result<Expr> {
         let mut fields = Vec::new();
+        if self.take(",").is_some() {
+            self.expect("}")?; // a comma alone
+            self.at -= 1;
+        }
         while self.take("}").is_none() {
             let optional = self.take("?").is_some();
             let token = self.advance();
@@ -549,17 +620,28 @@ impl Parser {
                 return self.stop(token.at, "unsupported syntax: '`'");
             }
             if token.kind != TokenKind::Ident {
-                let expected =
-                    if fields.is_empty() && !optional { FIELD_OR_END } else { "{IDENTIFIER, ESC_IDENTIFIER}" };
-                let message = format!("Syntax error: mismatched input '{}' expecting {expected}", token.text);
-                return self.stop(token.at, message);
+                let is_first = fields.is_empty() && !optional;
+                let expected = if is_first { FIELD_OR_END } else { "{IDENTIFIER, ESC_IDENTIFIER}" };
+                let what = |what: &str, expected: &str| {
+                    format!("Syntax error: {what} input '{}' expecting {expected}", token.text)
+                };
+                if is_first && self.token().kind == TokenKind::Ident && token.kind == TokenKind::Symbol {
+                    self.complain(token.at, what("extraneous", expected));
+                } else if !is_first && !optional && self.is("}") {
+                    self.complain(token.at, what("extraneous", "'}'"));
+                } else {
+                    return self.stop(token.at, what("mismatched", expected));
+                }
+                continue;
             }
-            let colon = self.expect(":")?;
+            self.open.extend(["}", ":"]);
+            let colon = self.expect_colon()?;
             fields.push(Member { at: colon, name: token.text, value: self.expr()?, optional });
             if self.take(",").is_none() {
-                self.expect("}")?;
+                self.close("}", "{'}', ','}")?;
                 break;
             }
+            self.open.pop();
         }
         Ok(self.node(at, Kind::Struct(Box::new(Struct { name, fields }))))
     }

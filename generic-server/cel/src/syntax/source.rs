@@ -50,6 +50,10 @@ impl fmt::Display for Issues {
             if i > 0 {
                 f.write_char('\n')?;
             }
+            if self.text.is_empty() {
+                write!(f, "ERROR: <input>:1:0: {}", issue.message)?; // there is no line that could be shown
+                continue;
+            }
             let (line, column, text) = place(&self.text, issue.at);
             write!(f, "ERROR: <input>:{line}:{}: {}\n | {}\n | ", column + 1, issue.message, text.replace('\t', " "))?;
             let mut before = text.chars();
@@ -99,6 +103,11 @@ mod tests {
     #[test]
     fn a_place_behind_the_end_is_the_end() {
         assert_eq!(Issues::new("ab", vec![Issue::new(2, "x")]).to_string(), "ERROR: <input>:1:3: x\n | ab\n | ..^");
+    }
+
+    #[test]
+    fn nothing_has_no_line() {
+        assert_eq!(Issues::new("", vec![Issue::new(0, "x")]).to_string(), "ERROR: <input>:1:0: x");
     }
 
     #[test]
