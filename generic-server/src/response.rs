@@ -184,7 +184,14 @@ pub fn error(status: &Status, wanted: Accepted) -> Response {
     if let Some(seconds) = status.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if code == StatusCode::FORBIDDEN {
+    response
+}
+
+/// An error that a step before the handlers has ended the request with. Who may not do this is told so in a form that no browser
+/// takes for another.
+pub(crate) fn refusal(status: &Status, wanted: Accepted) -> Response {
+    let mut response = error(status, wanted);
+    if response.status() == StatusCode::FORBIDDEN {
         response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     }
     response

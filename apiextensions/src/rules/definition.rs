@@ -6,7 +6,10 @@ use cel::Decl;
 use machinery::{
     Value,
     meta::field_error::{BadValue, FieldError},
-    schema::{ListType, Schema, Shape, structural},
+    schema::{
+        ListType, Schema, Shape,
+        structural::{self, Faulty},
+    },
     value::Path,
 };
 
@@ -23,16 +26,17 @@ const DEAR: u64 = SCHEMA_LIMIT / 100;
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
 /// What is wrong with the rules' expressions in a sound schema that stands at `at`. `kept`: the schema is not new; what its
-/// rules cost is not looked at then.
-pub(crate) fn errors(schema: &Schema, kept: bool, at: &Path<'_>) -> Vec<FieldError> {
-    let mut check = Check { kept, errors: Vec::new(), total: 0, dearest: Vec::new() };
+/// rules cost is not looked at then. `faulty`: nodes whose schema is wrong, so that no rule is looked at there and above.
+pub(crate) fn errors(schema: &Schema, kept: bool, faulty: &Faulty, at: &Path<'_>) -> Vec<FieldError> {
+    let mut check = Check { kept, faulty, errors: Vec::new(), total: 0, dearest: Vec::new() };
     check.node(schema, true, Scope { count: Some(1), uncorrelatable: None }, at);
     check.sum(at);
     check.errors
 }
 
-struct Check {
+struct Check<'a> {
     kept: bool,
+    faulty: &'a Faulty,
     errors: Vec<FieldError>,
     total: u64,
     /// What costs most: the cost, and the place.
@@ -55,7 +59,7 @@ impl Scope<'_> {
     }
 }
 
-impl Check {
+impl Check<'_> {
     fn node(&mut self, schema: &Schema, root: bool, scope: Scope<'_>, at: &Path<'_>) {
         let limits = schema.validation.as_deref();
         let values_scope = scope.times(limits.and_then(|v| v.max_properties));
@@ -63,6 +67,10 @@ impl Check {
             Shape::Object(object) => {
                 if let Some(values) = &object.additional {
                     self.node(values, values.embedded_resource, values_scope, &at.field("additionalProperties"));
+                }
+                let mut scope = scope;
+                if self.faulty.is_unknown_map(at) {
+                    scope.uncorrelatable = Some(scope.uncorrelatable.unwrap_or(at));
                 }
                 for field in &object.fields {
                     self.node(
@@ -86,7 +94,7 @@ impl Check {
             _ => {}
         }
         let rules = limits.map_or(&[][..], |v| &v.rules);
-        if rules.is_empty() {
+        if rules.is_empty() || self.faulty.within(at) {
             return;
         }
         let at = at.field("x-kubernetes-validations");

@@ -34,7 +34,8 @@ impl Continuation {
             base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => {
                 bad(format!("illegal base64 data at input byte {at}"))
             }
-            _ => bad(format!("illegal base64 data at input byte {}", token.len())),
+            // What is left of a group of four.
+            _ => bad(format!("illegal base64 data at input byte {}", token.len() - token.len() % 4)),
         })?;
         let value = json::decode(&bytes).map_err(|e| bad(e.to_string()))?;
         let start = value.str_at(&["start"]).unwrap_or("");

@@ -160,6 +160,24 @@ impl Document {
         Ok(())
     }
 
+    /// A patch leaves the kind of a built-in document as it is.
+    pub(super) fn check_kind(&self, wanted: GvkRef<'_>, patched: &Value) -> Result<(), Status> {
+        let text = |key: &str| patched.str_at(&[key]).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if self.kind == PatchType::Strategic || version.is_empty() || kind.is_empty() {
+            return Ok(());
+        }
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let found = GvkRef::new(group, version, kind);
+        if found == wanted { Ok(()) } else { Err(self.other_kind(wanted, found, patched)) }
+    }
+
+    /// The refusal of a patch that makes another kind of the object.
+    fn other_kind(&self, wanted: GvkRef<'_>, found: GvkRef<'_>, patched: &Value) -> Status {
+        let why = crate::decode::other_kind(wanted, found, || crate::decode::check_readable(found, patched));
+        self.invalid(patched, why.unwrap_or_else(|| crate::decode::unconverted(wanted, found)))
+    }
+
     /// The refusal of what the patch would make of the object.
     fn invalid(&self, patched: &Value, why: String) -> Status {
         let shown = match self.kind {
@@ -209,9 +227,7 @@ impl Patch<'_> {
             }
             version if *version != *own || *kind != *row.kind => {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
-                let (wanted, found) = (row.gvk(), GvkRef::new(group, version, kind));
-                let why = crate::decode::other_kind(wanted, found, || crate::decode::check_readable(found, &patched));
-                return invalid(why.unwrap_or_else(|| crate::decode::unconverted(wanted, found)));
+                return Err(self.document.other_kind(row.gvk(), GvkRef::new(group, version, kind), &patched));
             }
             _ => {}
         }

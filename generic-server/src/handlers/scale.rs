@@ -247,6 +247,9 @@ impl SetReplicas<'_> {
     fn patched(&self, scale: &Value, patch: &Document, warnings: &mut Vec<String>) -> Result<Value, Status> {
         let schema = builtin::schema_of(SCALE.group, SCALE.version, SCALE.kind).expect("the table has Scale");
         let patched = patch.applied_to(scale, schema)?;
+        if self.row.built_in {
+            patch.check_kind(SCALE, &patched)?;
+        }
         let scale = patch.decode(self.row, SCALE, patched, warnings)?;
         check_name(&scale, self.name)?;
         Ok(without_zero(scale))

@@ -151,7 +151,7 @@ impl Pipeline {
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => {
-                let response = response::error(&status, response::or_indented(wanted));
+                let response = response::refusal(&status, response::or_indented(wanted));
                 seen.trace.serialized(response)
             }
         };

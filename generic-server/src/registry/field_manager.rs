@@ -12,7 +12,7 @@ use machinery::{
         status::{Cause, Status},
     },
     patch::apply::{self, ApplyError, Versions},
-    schema::{Schema, builtin},
+    schema::{self, Schema, builtin},
 };
 
 use crate::{
@@ -123,15 +123,24 @@ fn with_write<T>(
 /// Notes in `new` which fields this write sets. Both objects are in the version of the request.
 pub(crate) async fn track(write: &Write<'_>, registry: &Registry, old: Option<&Value>, new: &mut Value) {
     let (row, manager) = (write.row, &write.options.field_manager);
-    let sent = std::mem::take(new);
-    *new = with_answers(registry, |siblings| {
-        let mut tracked = sent.clone();
+    let mut written = new.clone();
+    if row.built_in {
+        schema::omit_empty(&row.schema, &mut written);
+    }
+    let tracked = with_answers(registry, |siblings| {
+        let mut tracked = written.clone();
         with_write(row, siblings, manager, write.subresource, |w| {
             apply::track_update(old, &mut tracked, &row.schema, w);
         });
         tracked
     })
     .await;
+    match tracked.at(&["metadata", "managedFields"]) {
+        Some(managers) => new.set(&["metadata", "managedFields"], managers.clone()),
+        None => {
+            new.remove_at(&["metadata", "managedFields"]);
+        }
+    }
     if let Some(old) = old {
         apply::keep_times(old, new);
     }

@@ -17,7 +17,7 @@ impl<'a> Parts<'a> {
         let common = |key: &str| {
             let mut parts = Definition(definition).versions().map(|v| part(v.0, key));
             let first = parts.next()??;
-            parts.all(|p| p.is_some_and(|p| p.semantic_eq(first))).then_some(first)
+            parts.all(|p| p.is_some_and(|p| is_same(p, first, false))).then_some(first)
         };
         Parts {
             schema: common("schema"),
@@ -42,7 +42,10 @@ impl<'a> Parts<'a> {
     pub(super) fn versions_text(&self, definition: &Value) -> String {
         let versions = Definition(definition).versions().map(|v| self.version_text(v.0));
         let all: Vec<String> = versions.collect();
-        if all.is_empty() { "null".to_owned() } else { format!("[{}]", all.join(",")) }
+        match definition.at(&["spec", "versions"]) {
+            Some(Value::Array(_)) => format!("[{}]", all.join(",")),
+            _ => "null".to_owned(),
+        }
     }
 
     fn version_text(&self, version: &Value) -> String {
@@ -77,6 +80,33 @@ fn part<'v>(version: &'v Value, key: &str) -> Option<&'v Value> {
         Value::Array(list) => !list.is_empty(),
         _ => true,
     })
+}
+
+/// Whether two parts are one: as for upstream's types, lists and maps that are empty are absent ones, but a struct that is there is
+/// not. What may be any JSON is compared as it stands.
+fn is_same(a: &Value, b: &Value, maps: bool) -> bool {
+    const MAPS: [&str; 4] = ["properties", "patternProperties", "definitions", "dependencies"];
+    let is_absent = |key: &str, value: &Value| match value {
+        _ if maps => false,
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => MAPS.contains(&key) && members.is_empty(),
+        _ => false,
+    };
+    match (a, b) {
+        (Value::Object(left), Value::Object(right)) => {
+            let both = left.iter().all(|(key, value)| match right.get(key) {
+                Some(other) if !maps && matches!(key.as_str(), "default" | "example") => value == other,
+                Some(other) => is_same(value, other, !maps && MAPS.contains(&key.as_str())),
+                None => is_absent(key, value),
+            });
+            both && right.iter().all(|(key, value)| left.get(key).is_some() || is_absent(key, value))
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len() && left.iter().zip(right.iter()).all(|(a, b)| is_same(a, b, false))
+        }
+        _ => a == b,
+    }
 }
 
 fn list_text(list: &Value, item: fn(&Value) -> String) -> String {

@@ -124,3 +124,74 @@ fn versions_have_schemas() {
     assert_eq!(texts(update(&without("{}", false), &without("{}", true))), [pruned]);
     assert_eq!(texts(update(&without("{}", true), &without("{}", true))), [] as [&str; 0]);
 }
+
+/// A definition with two versions, whose schemas differ.
+fn two_versions(first: &str, second: &str) -> Value {
+    let mut definition = definition("", first);
+    let text = format!(r#"{{"name":"v2","served":true,"storage":false,"schema":{{"openAPIV3Schema":{second}}}}}"#);
+    let version = json::decode(text.as_bytes()).expect("JSON");
+    if let Some(versions) = definition.get_mut("spec").and_then(|s| s.get_mut("versions")).and_then(Value::as_array_mut)
+    {
+        versions.push(version);
+    }
+    definition
+}
+
+#[test]
+fn what_versions_share_is_named_once() {
+    let check = |first: &str, second: &str, expect: &[&str]| {
+        assert_eq!(texts(create(&two_versions(first, second))), expect, "{first} {second}");
+    };
+    let bad = r#"{"type":"object","properties":{"a":{}}}"#;
+    let why = "type: Required value: must not be empty for specified object fields";
+    check(bad, bad, &[&format!("spec.validation.openAPIV3Schema.properties[a].{why}")]);
+    check(bad, r#"{"type":"object"}"#, &[&format!("spec.versions[0].schema.openAPIV3Schema.properties[a].{why}")]);
+    // Lists and maps that are empty are absent ones, a struct that is there is not.
+    check(
+        bad,
+        &bad.replace(r#"{}"#, r#"{"properties":{},"required":[]}"#),
+        &[&format!("spec.validation.openAPIV3Schema.properties[a].{why}")],
+    );
+    check(
+        r#"{"type":"object","items":{}}"#,
+        r#"{"type":"object"}"#,
+        &[
+            "spec.versions[0].schema.openAPIV3Schema.items.type: Required value: must not be empty for specified array items",
+        ],
+    );
+}
+
+#[test]
+fn rules_are_looked_at_where_no_schema_in_them_is_wrong() {
+    let rule = |text: &str| format!(r#""x-kubernetes-validations":[{{"rule":"{text}"}}]"#);
+    let schema = format!(
+        r#"{{"type":"object",{},"properties":{{
+            "right":{{"type":"object",{}}},
+            "wrong":{{"type":"object",{},"properties":{{"u":{{"type":"string","x-kubernetes-preserve-unknown-fields":false}}}}}}}}}}"#,
+        rule("self.a"),
+        rule("self.b"),
+        rule("self.c")
+    );
+    let found = texts(create(&definition("", &schema)));
+    let [unknown, undefined] = &found[..] else { panic!("{found:?}") };
+    assert!(unknown.starts_with(
+        "spec.validation.openAPIV3Schema.properties[wrong].properties[u].x-kubernetes-preserve-unknown-fields"
+    ));
+    assert!(
+        undefined.starts_with("spec.validation.openAPIV3Schema.properties[right].x-kubernetes-validations[0].rule")
+    );
+}
+
+#[test]
+fn old_values_are_not_found_below_maps_of_an_unknown_type() {
+    let schema = r#"{"type":"object","properties":{"m":{"type":"object","x-kubernetes-map-type":"odd","properties":{
+        "a":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= oldSelf"}]}}}}}"#;
+    let expect = [
+        r#"spec.validation.openAPIV3Schema.properties[m].x-kubernetes-map-type: Unsupported value: "odd": supported values: "atomic", "granular""#,
+        "spec.validation.openAPIV3Schema.properties[m].properties[a].x-kubernetes-validations[0].rule: Invalid value: \
+         \"self >= oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within \
+         spec.validation.openAPIV3Schema.properties[m]",
+    ];
+    assert_eq!(texts(create(&definition("", schema))), expect);
+    assert!(create(&definition("", &schema.replace("odd", "atomic"))).is_empty());
+}

@@ -54,7 +54,7 @@ pub(super) fn own_parts(version: Version<'_>, parts: &Parts<'_>, rules: &Rules<'
         errors.extend(columns::columns(columns, &at.field("additionalPrinterColumns")));
     }
     if let Some(fields) = own("selectableFields") {
-        let missing = "selectableFields may only be set when version.schema.openAPIV3Schema is not included";
+        let missing = "may only be set when `version.schema.openAPIV3Schema` is not included";
         errors.extend(field_errors(fields, own("schema"), missing, &at.field("selectableFields")));
     }
     errors
@@ -103,19 +103,16 @@ fn schema_errors(schema: &Value, judged: Judged, rules: &Rules<'_>, at: &Path<'_
         default_rules: Some(&default_rules),
         tolerance: rules.tolerance,
     };
-    let Checked { mut errors, sound } = structural::check(props, &at, options);
-    // Rules are told of what is wrong with them even where others are not well formed.
-    let of_rules = |e: &FieldError| e.field.contains("x-kubernetes-validations");
-    if sound && errors.iter().all(of_rules) {
-        errors.extend(cel_rules::definition_errors(&structural::parse(props), judged.kept, &at));
+    let Checked { mut errors, faulty, sound } = structural::check(props, &at, options);
+    if sound {
+        errors.extend(cel_rules::definition_errors(&structural::parse(props), judged.kept, &faulty, &at));
     }
     errors
 }
 
 /// What is wrong with selectableFields, given the schema that they point into.
 fn field_errors(fields: &Value, schema: Option<&Value>, missing: &str, at: &Path<'_>) -> Vec<FieldError> {
-    let Some(props) = schema.and_then(|s| s.get("openAPIV3Schema")).filter(|s| s.as_object().is_some()) else {
-        return vec![FieldError::invalid(at, "", missing)];
-    };
+    let Some(schema) = schema else { return vec![FieldError::invalid(at, "", missing)] };
+    let props = schema.get("openAPIV3Schema").unwrap_or(&Value::Null);
     columns::selectable_fields(fields, &structural::parse(props), at)
 }

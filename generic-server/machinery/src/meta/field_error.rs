@@ -182,17 +182,25 @@ impl FieldError {
         Self::new(FieldErrorKind::NotFound, field, value, "")
     }
 
-    /// `Too long: may not be more than N bytes`
-    pub fn too_long(field: impl fmt::Display, max_bytes: usize) -> Self {
-        let detail = format!("may not be more than {max_bytes} bytes");
+    /// `Too long: may not be more than N bytes`; of a limit below zero nothing is said.
+    pub fn too_long(field: impl fmt::Display, max_bytes: impl TryInto<i64>) -> Self {
+        let detail = match max_bytes.try_into().unwrap_or(i64::MAX) {
+            ..=-1 => "value is too long".to_owned(),
+            1 => "may not be more than 1 byte".to_owned(),
+            max => format!("may not be more than {max} bytes"),
+        };
         Self::new(FieldErrorKind::TooLong, field, BadValue::Omitted, detail)
     }
 
-    /// `Too many: 9: must have at most 8 items`
-    pub fn too_many(field: impl fmt::Display, actual: usize, max: usize) -> Self {
+    /// `Too many: 9: must have at most 8 items`; of a limit below zero nothing is said.
+    pub fn too_many(field: impl fmt::Display, actual: usize, max: impl TryInto<i64>) -> Self {
         let actual = i64::try_from(actual).unwrap_or(i64::MAX);
-        let items = if max == 1 { "item" } else { "items" };
-        Self::new(FieldErrorKind::TooMany, field, actual, format!("must have at most {max} {items}"))
+        let detail = match max.try_into().unwrap_or(i64::MAX) {
+            ..=-1 => "has too many items".to_owned(),
+            1 => "must have at most 1 item".to_owned(),
+            max => format!("must have at most {max} items"),
+        };
+        Self::new(FieldErrorKind::TooMany, field, actual, detail)
     }
 
     /// `Internal error: detail`
@@ -295,6 +303,8 @@ mod tests {
         check(FieldError::not_found(x, "v"), r#"spec.x: Not found: "v""#);
         check(FieldError::too_long(x, 5), "spec.x: Too long: may not be more than 5 bytes");
         check(FieldError::too_many(x, 9, 8), "spec.x: Too many: 9: must have at most 8 items");
+        check(FieldError::too_many(x, 9, 1), "spec.x: Too many: 9: must have at most 1 item");
+        check(FieldError::too_many(x, 0, -1), "spec.x: Too many: 0: has too many items");
         check(FieldError::internal(x, "oh"), "spec.x: Internal error: oh");
         check(
             FieldError::not_supported(x, "v", ["a", "b"]),

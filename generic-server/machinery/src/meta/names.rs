@@ -216,6 +216,16 @@ pub fn path_segment_name(text: &str) -> Vec<String> {
     path_segment_prefix(text)
 }
 
+/// Why upstream's own client does not ask for an object of this name.
+pub fn unaskable_name(name: &str) -> Option<String> {
+    if name.is_empty() {
+        return Some("resource name may not be empty".to_owned());
+    }
+    let problems = path_segment_name(name);
+    (!problems.is_empty())
+        .then(|| format!("invalid resource name {}: [{}]", super::go_text::quote(name), problems.join(" ")))
+}
+
 /// The start of a name that can be one segment of a URL's path.
 pub fn path_segment_prefix(text: &str) -> Vec<String> {
     let illegal = ['/', '%'].into_iter().filter(|c| text.contains(*c));
@@ -435,6 +445,14 @@ mod tests {
 
     const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
     const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+    #[test]
+    fn some_names_nobody_can_ask_for() {
+        assert_eq!(unaskable_name("a.b"), None);
+        assert_eq!(unaskable_name("").as_deref(), Some("resource name may not be empty"));
+        let why = "invalid resource name \"a/b%\": [may not contain '/' may not contain '%']";
+        assert_eq!(unaskable_name("a/b%").as_deref(), Some(why));
+    }
 
     #[test]
     fn dns_names() {

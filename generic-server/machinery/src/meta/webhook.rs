@@ -76,11 +76,11 @@ fn validate_service_path(path: &str, at: &Path<'_>) -> Vec<FieldError> {
     if !path.starts_with('/') {
         errors.push(invalid("must start with a '/'".to_owned()));
     }
-    // Upstream drops the first letter, whatever it is.
+    // Upstream drops the first byte, whatever it is: of a letter of several bytes something is left, which is no name.
     let mut letters = path.chars();
-    letters.next();
-    let steps = letters.as_str();
-    for (i, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
+    let left = letters.next().filter(|first| !first.is_ascii()).map_or("", |_| "\u{fffd}");
+    let steps = format!("{left}{}", letters.as_str());
+    for (i, step) in steps.strip_suffix('/').unwrap_or(&steps).split('/').enumerate() {
         if step.is_empty() {
             errors.push(invalid(format!("segment[{i}] may not be empty")));
         } else {
@@ -150,6 +150,14 @@ mod tests {
                 r#"c.service.path: Invalid value: "a//b": segment[1] may not be empty"#,
             ],
         );
-        check(object! { "service" => object! { "name" => "s", "namespace" => "n", "path" => "/a/b/" } }, &[]);
+        let service =
+            |path: &str| object! { "service" => object! { "name" => "s", "namespace" => "n", "path" => path } };
+        check(service("/a/b/"), &[]);
+        let rest = FieldError::invalid(
+            "c.service.path",
+            "é",
+            format!("segment[0]: {}", names::dns1123_subdomain("é").join("")),
+        );
+        check(service("é"), &[r#"c.service.path: Invalid value: "é": must start with a '/'"#, &rest.to_string()]);
     }
 }

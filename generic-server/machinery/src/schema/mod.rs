@@ -19,7 +19,7 @@ pub(crate) use builtin::named_go_type;
 pub use custom::{read_applied, read_custom, read_metadata};
 pub(crate) use decode::go_type;
 pub use decode::packed_base64;
-pub use decode::{DecodeError, decode, decode_text, settle};
+pub use decode::{DecodeError, decode, decode_text, omit_empty, settle};
 pub use default::{apply_defaults, drop_nulls};
 pub use embedded::{coerce_embedded, validate_embedded};
 pub use lazy::LazySchema;

@@ -185,28 +185,36 @@ impl Value {
         std::mem::take(self)
     }
 
-    /// Equality as equality.Semantic.DeepEqual has it: absent, null, empty list and empty object members are one.
+    /// Equality as equality.Semantic.DeepEqual has it, of decoded values: a member that is null or an empty list is one that is absent.
+    /// An empty object is not: below decoded types it is a struct that is there, for maps that are empty have gone. The two values
+    /// themselves may also be an empty object and nothing.
     pub fn semantic_eq(&self, other: &Value) -> bool {
-        fn empty(v: &Value) -> bool {
-            match v {
-                Value::Null => true,
-                Value::Array(a) => a.is_empty(),
-                Value::Object(m) => m.is_empty(),
-                _ => false,
-            }
-        }
+        let blank = |v: &Value| is_blank(v) || v.as_object().is_some_and(crate::Map::is_empty);
+        (blank(self) && blank(other)) || self.inner_eq(other)
+    }
+
+    fn inner_eq(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Object(a), Value::Object(b)) => {
                 a.shares(b)
-                    || (a.iter().all(|(k, v)| b.get(k).map_or_else(|| empty(v), |w| v.semantic_eq(w)))
-                        && b.iter().all(|(k, w)| a.contains_key(k) || empty(w)))
+                    || (a.iter().all(|(k, v)| b.get(k).map_or_else(|| is_blank(v), |w| v.inner_eq(w)))
+                        && b.iter().all(|(k, w)| a.contains_key(k) || is_blank(w)))
             }
             (Value::Array(a), Value::Array(b)) => {
-                Arc::ptr_eq(a, b) || (a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.semantic_eq(y)))
+                Arc::ptr_eq(a, b) || (a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| x.inner_eq(y)))
             }
             (Value::Int(_) | Value::Float(_), Value::Int(_) | Value::Float(_)) => self.as_f64() == other.as_f64(),
-            _ => (empty(self) && empty(other)) || self == other,
+            _ => (is_blank(self) && is_blank(other)) || self == other,
         }
+    }
+}
+
+/// Whether a member is as good as absent.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     }
 }
 
@@ -287,4 +295,26 @@ macro_rules! array {
     ($($value:expr),* $(,)?) => {
         $crate::Value::Array(::std::sync::Arc::new(::std::vec![$($crate::Value::from($value)),*]))
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Value, json};
+
+    #[test]
+    fn what_is_semantically_one() {
+        let check = |a: &str, b: &str, equal: bool| {
+            let read = |text: &str| json::decode(text.as_bytes()).expect("JSON");
+            let (a, b): (Value, Value) = (read(a), read(b));
+            assert_eq!((a.semantic_eq(&b), b.semantic_eq(&a)), (equal, equal), "{a:?} {b:?}");
+        };
+        check(r#"{"a":null,"b":[]}"#, "{}", true);
+        check("{}", "null", true);
+        check("[]", "null", true);
+        check(r#"{"a":1}"#, r#"{"a":1.0}"#, true);
+        // A struct that is there, and one that is not.
+        check(r#"{"a":{}}"#, "{}", false);
+        check(r#"[{"a":{"b":{}}}]"#, r#"[{"a":{}}]"#, false);
+        check(r#"{"a":{"b":null}}"#, r#"{"a":{}}"#, true);
+    }
 }

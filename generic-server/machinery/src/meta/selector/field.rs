@@ -47,7 +47,10 @@ impl FieldSelector {
             let Some((field, equal, value)) = split_term(part) else {
                 return Err(SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
-            terms.push(Term { field: field.into(), value: unescape(value)?, equal });
+            let value = unescape(value)?;
+            if !field.is_empty() || !value.is_empty() {
+                terms.push(Term { field: field.into(), value, equal });
+            }
         }
         Ok(Self { terms })
     }
@@ -163,6 +166,8 @@ mod tests {
             ("a==1", "a=1"),
             ("a!=1", "a!=1"),
             ("a=", "a="),
+            ("=", ""),
+            ("!=,a=1", "a=1"),
             (r"a=x\,y\=z\\", r"a=x\,y\=z\\"),
         ] {
             assert_eq!(FieldSelector::parse(text).expect(text).to_string(), want);

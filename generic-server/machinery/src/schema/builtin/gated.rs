@@ -89,11 +89,10 @@ impl Place {
     }
 }
 
-/// Whether there is something: neither nothing, nor an empty text, list or map of what a client may leave out.
+/// Whether there is something: neither nothing nor an empty list. An empty text is something: it is only there behind a pointer.
 fn is_something(value: &Value) -> bool {
     match value {
         Value::Null => false,
-        Value::String(text) => !text.is_empty(),
         Value::Array(items) => !items.is_empty(),
         _ => true,
     }

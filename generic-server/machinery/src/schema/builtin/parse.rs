@@ -10,8 +10,30 @@ use crate::schema::{
 };
 use crate::{Str, Value};
 
-/// Lists (type, member) whose defaults ask whether they are there, not whether something is in them.
-const TELL_EMPTY: &[(&str, &str)] = &[("autoscaling.v2.HPAScalingRules", "policies")];
+/// Lists and maps (type, member) of which rules ask whether they are there, not whether something is in them, or which messages
+/// show as they were sent.
+const TELL_EMPTY: &[(&str, &str)] = &[
+    ("autoscaling.v2.HPAScalingRules", "policies"),
+    ("networking.v1.IngressSpec", "rules"),
+    ("core.v1.PersistentVolumeSpec", "capacity"),
+    ("core.v1.PodSpec", "overhead"),
+    ("core.v1.ResourceQuotaSpec", "scopes"),
+    ("storage.v1.StorageClass", "parameters"),
+    ("batch.v1.PodFailurePolicyRule", "onPodConditions"),
+    ("resource.v1.DeviceClaim", "constraints"),
+    ("resource.v1.DeviceClaim", "config"),
+    ("resource.v1.DeviceClaimConfiguration", "requests"),
+    ("resource.v1.DeviceConstraint", "requests"),
+    ("resource.v1.ExactDeviceRequest", "selectors"),
+    ("resource.v1.ExactDeviceRequest", "tolerations"),
+    ("resource.v1.DeviceSubRequest", "selectors"),
+    ("resource.v1.DeviceSubRequest", "tolerations"),
+    ("resource.v1.DeviceRequest", "firstAvailable"),
+    ("resource.v1.ResourceSliceSpec", "sharedCounters"),
+];
+
+/// The type whose members all tell what is empty from what is absent.
+const TELLS_ALL: &str = "apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 fn read(text: &str) -> Value {
     json::decode(text.as_bytes()).expect("the table is JSON, which a test reads in full")
@@ -44,7 +66,7 @@ pub(super) fn schema(id: TypeId, name: &str, json: &str) -> Schema {
         fields: fields
             .iter()
             .map(|(member, facts)| Field {
-                tells_empty: TELL_EMPTY.contains(&(name, member)),
+                tells_empty: name == TELLS_ALL && is_collection(facts) || TELL_EMPTY.contains(&(name, member)),
                 ..field(member.clone(), facts)
             })
             .collect(),
@@ -62,6 +84,10 @@ pub(super) fn schema(id: TypeId, name: &str, json: &str) -> Schema {
         unions: row.get("unions").cloned(),
     };
     Schema { atomic: flag(&row, "atomic"), ..Schema::of(Shape::Object(Arc::new(object))) }
+}
+
+fn is_collection(facts: &Value) -> bool {
+    facts.get("list").is_some() || facts.get("map").is_some()
 }
 
 fn embedded(name: &Str, v: &Value) -> Embedded {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 pub(crate) use self::place::go_type;
 use self::place::{Place, Step};
-pub use self::settle::settle;
+pub use self::settle::{omit_empty, settle};
 use super::{Field, IntFormat, Object, Schema, Shape, ShortForm, StringFormat, builtin};
 use crate::json::scan;
 use crate::meta::{Quantity, TimeForm};
@@ -189,6 +189,8 @@ impl Decoder<'_> {
         }
         let value = self.value(schema, value, place)?;
         let empty = match (&schema.shape, &value) {
+            // A short form of which nothing could be read goes when it is stored.
+            (Shape::SchemaOr(_), value) => value.is_null(),
             _ if field.keep || field.tells_empty => false,
             (Shape::List(_) | Shape::Map(_), Value::Array(items)) => items.is_empty(),
             (Shape::List(_) | Shape::Map(_), Value::Object(members)) => members.is_empty(),
@@ -268,9 +270,7 @@ impl Decoder<'_> {
 
     /// The short forms read their schemas leniently: unknown members in them are dropped without a word.
     fn schema_or(&mut self, form: ShortForm, value: Value, place: &Place<'_>) -> Result<Value, DecodeError> {
-        let props = builtin::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
-            .map(builtin::schema)
-            .expect("the table has JSONSchemaProps");
+        let props = json_schema();
         let noted = self.unknown.len();
         let value = match (form, value) {
             (_, value @ Value::Object(_)) => self.value(props, value, place),
@@ -285,6 +285,13 @@ impl Decoder<'_> {
         self.unknown.truncate(noted);
         value
     }
+}
+
+/// The type that schemas in definitions are of.
+fn json_schema() -> &'static Schema {
+    builtin::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+        .map(builtin::schema)
+        .expect("the table has JSONSchemaProps")
 }
 
 fn fits(format: IntFormat, i: i64) -> bool {

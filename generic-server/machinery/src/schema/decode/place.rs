@@ -64,7 +64,7 @@ impl<'a> Place<'a> {
         while let Some(at) = place {
             if let Step::Field(name, object) = at.step {
                 names.push(name);
-                names.extend(object.embedded.iter().find(|e| embeds(e, name)).map(|e| last(&e.message)));
+                embedding(&object.embedded, name, &mut names);
                 innermost.get_or_insert(object);
             }
             place = at.parent;
@@ -79,15 +79,19 @@ impl<'a> Place<'a> {
         Some(names.join("."))
     }
 
-    /// The type of the value, if it is that of a member or a list's item and has a name of its own.
+    /// The type of the value, if it is that of a member, or of an item of a list or map, and has a name of its own.
     fn named_type(&self) -> Option<&'static str> {
-        let (member, is_item) = match self.step {
-            Step::Index(_) => (self.parent?, true),
-            _ => (self, false),
+        let member = match self.step {
+            Step::Index(_) | Step::Key(_) => self.parent?,
+            _ => self,
         };
         let Step::Field(name, object) = member.step else { return None };
         let named = builtin::named_go_type(object.definition?, name)?;
-        if is_item { named.strip_prefix("[]") } else { Some(named) }
+        match self.step {
+            Step::Index(_) => named.strip_prefix("[]"),
+            Step::Key(_) => named.strip_prefix("map[")?.split_once(']').map(|(_, values)| values),
+            _ => Some(named),
+        }
     }
 
     /// Go's text for a value of a wrong type.
@@ -104,12 +108,23 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
+/// The embedded structs that a member is in, the innermost first.
+fn embedding<'a>(embedded: &'a [Embedded], field: &str, names: &mut Vec<&'a str>) {
+    let Some(holder) = embedded.iter().find(|e| embeds(e, field)) else { return };
+    if let Some(object) = definition(holder) {
+        embedding(&object.embedded, field, names);
+    }
+    names.push(last(&holder.message));
+}
+
+fn definition(embedded: &Embedded) -> Option<&'static Object> {
+    builtin::by_message(&embedded.message).and_then(|id| builtin::schema(id).as_object())
+}
+
 fn embeds(embedded: &Embedded, field: &str) -> bool {
     match builtin::message(&embedded.message) {
         Some(message) => message.fields.iter().any(|(name, _)| name == field),
-        None => builtin::by_message(&embedded.message)
-            .and_then(|id| builtin::schema(id).as_object())
-            .is_some_and(|object| object.field(field).is_some()),
+        None => definition(embedded).is_some_and(|object| object.field(field).is_some()),
     }
 }
 

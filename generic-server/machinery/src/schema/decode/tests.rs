@@ -122,6 +122,12 @@ fn wrong_types_are_refused_in_gos_words() {
     let map = kind("", "v1", "ConfigMap");
     let go = "json: cannot unmarshal";
     check(map, r#"{"data":{"a":1}}"#, &format!("{go} number into Go struct field ConfigMap.data of type string"));
+    let csr = kind("certificates.k8s.io", "v1", "CertificateSigningRequest");
+    let extra = |value: &str| format!(r#"{{"spec":{{"extra":{value},"request":"","signerName":""}}}}"#);
+    let place = "into Go struct field CertificateSigningRequestSpec.spec.extra of type";
+    check(csr, &extra("1"), &format!("{go} number {place} map[string]v1.ExtraValue"));
+    check(csr, &extra(r#"{"a":1}"#), &format!("{go} number {place} v1.ExtraValue"));
+    check(csr, &extra(r#"{"a":[1]}"#), &format!("{go} number {place} string"));
     check(map, r#"{"data":[]}"#, &format!("{go} array into Go struct field ConfigMap.data of type map[string]string"));
     check(
         map,

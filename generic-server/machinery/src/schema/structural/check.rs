@@ -23,6 +23,8 @@ pub struct CheckOptions<'a> {
 pub struct Checked {
     /// The errors, in upstream's order; those of CEL rules' expressions come after them.
     pub errors: Vec<FieldError>,
+    /// The nodes that errors are about. The expressions of rules there and above are not looked at.
+    pub faulty: Faulty,
     /// The schema is structural and its defaults are sound, so that rules' expressions can be checked.
     pub sound: bool,
 }
@@ -49,14 +51,49 @@ pub fn check(props: &Value, at: &Path<'_>, options: CheckOptions<'_>) -> Checked
         sound = found.is_empty();
         errors.extend(found);
     }
-    errors.extend(rules::errors(props, at, options.tolerance));
+    let rules::Found { errors: found, faulty } = rules::errors(props, at, options.tolerance);
+    errors.extend(found);
     if let Some(what) = unsupported
         && structural
         && errors.is_empty()
     {
         errors.push(FieldError::invalid(at, "", format!("OpenAPIV3Schema '{what}' is not supported")));
     }
-    Checked { errors, sound }
+    Checked { errors, faulty, sound }
+}
+
+/// Nodes whose schema is wrong, by their places.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faulty {
+    /// Sorted.
+    nodes: Vec<String>,
+    /// Those whose map type is an unknown one.
+    maps: Vec<String>,
+}
+
+impl Faulty {
+    pub(super) fn new(mut nodes: Vec<String>, maps: Vec<String>) -> Self {
+        nodes.sort_unstable();
+        Faulty { nodes, maps }
+    }
+
+    /// Whether one of them is this node, or below it.
+    pub fn within(&self, node: &Path<'_>) -> bool {
+        if self.nodes.is_empty() {
+            return false;
+        }
+        let node = node.to_string();
+        let begins = |start: &str| {
+            let first = self.nodes.partition_point(|place| place.as_str() < start);
+            self.nodes.get(first).is_some_and(|place| place.starts_with(start))
+        };
+        self.nodes.binary_search(&node).is_ok() || begins(&format!("{node}.")) || begins(&format!("{node}["))
+    }
+
+    /// Whether the members of this node cannot be found again in an older object.
+    pub fn is_unknown_map(&self, node: &Path<'_>) -> bool {
+        !self.maps.is_empty() && self.maps.contains(&node.to_string())
+    }
 }
 
 /// The members of the root that may stand beside a status subresource.
@@ -105,7 +142,7 @@ fn root_beside_status(props: &Value, at: &Path<'_>) -> Option<FieldError> {
 }
 
 /// The first member that a structural schema cannot hold, in the node or those below.
-fn unsupported(props: &Value) -> Option<&'static str> {
+pub(super) fn unsupported(props: &Value) -> Option<&'static str> {
     const MEMBERS: [(&str, &str); 7] = [
         ("id", "id"),
         ("$schema", "schema"),
@@ -117,7 +154,14 @@ fn unsupported(props: &Value) -> Option<&'static str> {
     ];
     let keys = Keys::of(props);
     if keys.any(Keys::FOREIGN) {
-        return MEMBERS.iter().find(|(key, _)| props.get(key).is_some()).map(|(_, name)| *name);
+        let is_used = |key: &str| match props.get(key) {
+            Some(Value::Object(map)) if key != "additionalItems" => !map.is_empty(),
+            Some(Value::String(text)) => !text.is_empty(),
+            other => other.is_some(),
+        };
+        if let Some((_, name)) = MEMBERS.iter().find(|(key, _)| is_used(key)) {
+            return Some(name);
+        }
     }
     let below = nodes_below(props, keys).find_map(unsupported);
     below.or_else(|| (!invariants::list(props, "items").is_empty()).then_some("items"))

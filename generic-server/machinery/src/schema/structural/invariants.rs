@@ -190,14 +190,13 @@ fn pattern(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// What may not stand in a branch, and what it would have to be.
-const FORBIDDEN: [(&str, &str); 13] = [
+const FORBIDDEN: [(&str, &str); 12] = [
     ("type", "empty"),
     ("additionalProperties", "undefined"),
     ("default", "undefined"),
     ("title", "empty"),
     ("description", "empty"),
     ("nullable", "false"),
-    ("externalDocs", "undefined"),
     ("x-kubernetes-preserve-unknown-fields", "false"),
     ("x-kubernetes-embedded-resource", "false"),
     ("x-kubernetes-int-or-string", "false"),
@@ -219,6 +218,7 @@ fn nested(props: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Vec<FieldEr
         let written = match props.get(key) {
             None | Some(Value::Null) => false,
             Some(Value::Bool(b)) if *wanted == "false" => *b,
+            Some(Value::Array(items)) if *wanted == "empty" => !items.is_empty(),
             Some(_) => true,
         };
         if written {

@@ -11,7 +11,7 @@ mod tolerance;
 
 use std::sync::Arc;
 
-pub use self::check::{CheckOptions, Checked, RuleCheck, check, has_default};
+pub use self::check::{CheckOptions, Checked, Faulty, RuleCheck, check, has_default};
 pub use self::field_path::resolve_path;
 pub use self::internal::{internal_text, rule_text};
 pub use self::tolerance::{Tolerance, needs_structure};

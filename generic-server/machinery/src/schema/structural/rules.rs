@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
+use super::check::{Faulty, unsupported};
 use super::invariants::{flag, list, properties, schema, type_of};
 use super::{Tolerance, field_path, internal, keys::Keys, parse};
 use crate::Value;
@@ -21,27 +22,118 @@ struct Scope {
 }
 
 /// What is wrong with a schema and those in it.
-pub(super) fn errors(props: &Value, at: &Path<'_>, tolerance: Tolerance) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    node(props, Scope { root: true, tolerance, ..Scope::default() }, at, &mut errors);
-    errors
+pub(super) struct Found {
+    pub(super) errors: Vec<FieldError>,
+    /// The nodes that the errors are about.
+    pub(super) faulty: Faulty,
+}
+
+/// Finds what is wrong with a schema and those in it.
+pub(super) fn errors(props: &Value, at: &Path<'_>, tolerance: Tolerance) -> Found {
+    let mut walk = Walk::default();
+    walk.node(props, Scope { root: true, tolerance, ..Scope::default() }, at);
+    Found { errors: walk.errors, faulty: Faulty::new(walk.faulty, walk.unknown_maps) }
+}
+
+#[derive(Default)]
+struct Walk {
+    errors: Vec<FieldError>,
+    faulty: Vec<String>,
+    unknown_maps: Vec<String>,
 }
 
 pub(super) const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
-fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let keys = Keys::of(props);
-    standard(props, keys, scope, at, errors);
-    if keys.any(Keys::RESTRICTING) && flag(props, "uniqueItems") {
-        let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.push(FieldError::forbidden(at.field("uniqueItems"), detail));
+impl Walk {
+    fn node(&mut self, props: &Value, scope: Scope, at: &Path<'_>) {
+        let keys = Keys::of(props);
+        let mut found = Vec::new();
+        standard(props, keys, scope, at, &mut found);
+        if keys.any(Keys::RESTRICTING) && flag(props, "uniqueItems") {
+            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            found.push(FieldError::forbidden(at.field("uniqueItems"), detail));
+        }
+        exclusive(props, at, &mut found);
+        let mut is_faulty = !found.is_empty();
+        self.errors.append(&mut found);
+        self.children(props, keys, Scope { root: false, ..scope }, scope.root, at);
+        if keys.any(Keys::EXTENSION) {
+            extensions(props, scope, at, &mut found);
+            if props.str_at(&[MAP_TYPE]).is_some_and(|map_type| !MAP_TYPES.contains(&map_type)) {
+                self.unknown_maps.push(at.to_string());
+            }
+        }
+        is_faulty |= !found.is_empty();
+        self.errors.append(&mut found);
+        if is_faulty {
+            self.faulty.push(at.to_string());
+        }
     }
-    children(props, keys, Scope { root: false, ..scope }, scope.root, at, errors);
-    if !keys.any(Keys::EXTENSION) {
-        return;
+
+    fn children(&mut self, props: &Value, keys: Keys, scope: Scope, root: bool, at: &Path<'_>) {
+        let embedded = root || (keys.any(Keys::EXTENSION) && flag(props, "x-kubernetes-embedded-resource"));
+        if let Some(additional) = props.get("additionalProperties") {
+            let path = at.field("additionalProperties");
+            let mut scope = scope;
+            if scope.in_metadata {
+                scope.no_defaults = Some("inside additionalProperties applying to object metadata");
+            }
+            if additional.as_object().is_some() {
+                self.node(additional, scope, &path);
+            }
+        }
+        for (name, property) in properties(props) {
+            let mut scope = scope;
+            let top = match name {
+                _ if !embedded => None,
+                "metadata" => Some("in top-level metadata"),
+                "kind" => Some("in top-level kind"),
+                "apiVersion" => Some("in top-level apiVersion"),
+                _ => None,
+            };
+            if top.is_some() {
+                scope.in_metadata = true;
+                scope.no_defaults = if root { top } else { scope.no_defaults };
+            }
+            self.node(property, scope, &at.field("properties").key(name));
+        }
+        if keys.any(Keys::LOGIC) {
+            if let Some(not) = schema(props, "not") {
+                self.node(not, scope, &at.field("not"));
+            }
+            for key in ["allOf", "oneOf", "anyOf"] {
+                for (i, branch) in list(props, key).iter().enumerate() {
+                    self.node(branch, scope, &at.field(key).index(i));
+                }
+            }
+        }
+        if keys.any(Keys::FOREIGN) {
+            self.named(props, "definitions", scope, at);
+        }
+        if let Some(items) = schema(props, "items") {
+            self.node(items, scope, &at.field("items"));
+        }
+        for (i, items) in list(props, "items").iter().enumerate() {
+            self.node(items, scope, &at.field("items").index(i));
+        }
+        if keys.any(Keys::FOREIGN) {
+            self.named(props, "dependencies", scope, at);
+        }
     }
+
+    fn named(&mut self, props: &Value, key: &'static str, scope: Scope, at: &Path<'_>) {
+        for (name, props) in props.get(key).and_then(Value::as_object).into_iter().flatten() {
+            if props.as_object().is_some() {
+                self.node(props, scope, &at.field(key).key(name));
+            }
+        }
+    }
+}
+
+/// What Kubernetes has added to JSON Schema.
+fn extensions(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
     if props.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         errors.push(FieldError::invalid(
             at.field("x-kubernetes-preserve-unknown-fields"),
@@ -56,9 +148,20 @@ fn node(props: &Value, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>
         keys_are_set(props, at, errors);
     }
     let parsed = OnceCell::new();
-    let path_holds = |path: &str| field_path::resolve_path(parsed.get_or_init(|| parse(props)), path, true).is_ok();
+    // A path into what is no schema of ours holds.
+    let schema = || parsed.get_or_init(|| unsupported(props).is_none().then(|| parse(props)));
+    let path_holds = |path: &str| schema().as_ref().is_none_or(|s| field_path::resolve_path(s, path, true).is_ok());
     for (i, rule) in list(props, "x-kubernetes-validations").iter().enumerate() {
         cel_rule(rule, &path_holds, &at.field("x-kubernetes-validations").index(i), errors);
+    }
+}
+
+/// An object has named members, or any.
+fn exclusive(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
+    let restricted = props.get("additionalProperties").is_some_and(|additional| *additional != Value::Bool(true));
+    if restricted && properties(props).next().is_some() {
+        let detail = "additionalProperties and properties are mutual exclusive";
+        errors.push(FieldError::forbidden(at.field("additionalProperties"), detail));
     }
 }
 
@@ -73,7 +176,11 @@ fn standard(props: &Value, keys: Keys, scope: Scope, at: &Path<'_>, errors: &mut
         errors.push(FieldError::forbidden(at.field("default"), format!("must not be set {reason}")));
     }
     if keys.any(Keys::FOREIGN) {
-        for key in UNSUPPORTED.iter().filter(|key| props.get(key).is_some()) {
+        let is_used = |key: &str| match (key, props.get(key)) {
+            ("patternProperties" | "definitions", Some(Value::Object(map))) => !map.is_empty(),
+            (_, value) => value.is_some(),
+        };
+        for key in UNSUPPORTED.iter().filter(|key| is_used(key)) {
             errors.push(FieldError::forbidden(at.field(key), format!("{key} is not supported")));
         }
     }
@@ -92,68 +199,6 @@ fn standard(props: &Value, keys: Keys, scope: Scope, at: &Path<'_>, errors: &mut
     }
 }
 
-fn children(props: &Value, keys: Keys, scope: Scope, root: bool, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    let embedded = root || (keys.any(Keys::EXTENSION) && flag(props, "x-kubernetes-embedded-resource"));
-    if let Some(additional) = props.get("additionalProperties") {
-        let path = at.field("additionalProperties");
-        if properties(props).next().is_some() && *additional != Value::Bool(true) {
-            errors.push(FieldError::forbidden(path, "additionalProperties and properties are mutual exclusive"));
-        }
-        let mut scope = scope;
-        if scope.in_metadata {
-            scope.no_defaults = Some("inside additionalProperties applying to object metadata");
-        }
-        if additional.as_object().is_some() {
-            node(additional, scope, &path, errors);
-        }
-    }
-    for (name, property) in properties(props) {
-        let mut scope = scope;
-        let top = match name {
-            _ if !embedded => None,
-            "metadata" => Some("in top-level metadata"),
-            "kind" => Some("in top-level kind"),
-            "apiVersion" => Some("in top-level apiVersion"),
-            _ => None,
-        };
-        if top.is_some() {
-            scope.in_metadata = true;
-            scope.no_defaults = if root { top } else { scope.no_defaults };
-        }
-        node(property, scope, &at.field("properties").key(name), errors);
-    }
-    if keys.any(Keys::LOGIC) {
-        if let Some(not) = schema(props, "not") {
-            node(not, scope, &at.field("not"), errors);
-        }
-        for key in ["allOf", "oneOf", "anyOf"] {
-            for (i, branch) in list(props, key).iter().enumerate() {
-                node(branch, scope, &at.field(key).index(i), errors);
-            }
-        }
-    }
-    if keys.any(Keys::FOREIGN) {
-        named(props, "definitions", scope, at, errors);
-    }
-    if let Some(items) = schema(props, "items") {
-        node(items, scope, &at.field("items"), errors);
-    }
-    for (i, items) in list(props, "items").iter().enumerate() {
-        node(items, scope, &at.field("items").index(i), errors);
-    }
-    if keys.any(Keys::FOREIGN) {
-        named(props, "dependencies", scope, at, errors);
-    }
-}
-
-fn named(props: &Value, key: &'static str, scope: Scope, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    for (name, props) in props.get(key).and_then(Value::as_object).into_iter().flatten() {
-        if props.as_object().is_some() {
-            node(props, scope, &at.field(key).key(name), errors);
-        }
-    }
-}
-
 /// A type that an extension needs.
 fn needs_type(props: &Value, wanted: &str, key: &str, at: &Path<'_>) -> Option<FieldError> {
     let detail = format!("must be {wanted} if {key} is specified");
@@ -164,12 +209,14 @@ fn needs_type(props: &Value, wanted: &str, key: &str, at: &Path<'_>) -> Option<F
     }
 }
 
+const MAP_TYPE: &str = "x-kubernetes-map-type";
+const MAP_TYPES: [&str; 2] = ["atomic", "granular"];
+
 fn map_type(props: &Value, at: &Path<'_>, errors: &mut Vec<FieldError>) {
-    const KEY: &str = "x-kubernetes-map-type";
-    let Some(map_type) = props.str_at(&[KEY]) else { return };
-    errors.extend(needs_type(props, "object", KEY, at));
-    if !matches!(map_type, "atomic" | "granular") {
-        errors.push(FieldError::not_supported(at.field(KEY), map_type, ["atomic", "granular"]));
+    let Some(map_type) = props.str_at(&[MAP_TYPE]) else { return };
+    errors.extend(needs_type(props, "object", MAP_TYPE, at));
+    if !MAP_TYPES.contains(&map_type) {
+        errors.push(FieldError::not_supported(at.field(MAP_TYPE), map_type, MAP_TYPES));
     }
 }
 

@@ -227,7 +227,7 @@ impl Walk<'_> {
         if let Some((max, length)) = length(validation.max_length)
             && length > max
         {
-            let error = FieldError::too_long(self.field(path), usize::try_from(max).unwrap_or(0));
+            let error = FieldError::too_long(self.field(path), max);
             outcome.add(Fault { message: format!("{path} in body should be at most {max} chars long"), error });
         } else if let Some((min, length)) = length(validation.min_length)
             && length < min
@@ -273,7 +273,7 @@ impl Walk<'_> {
             if let Some(max) = validation.max_items
                 && size > max
             {
-                let error = FieldError::too_many(self.field(path), array.len(), usize::try_from(max).unwrap_or(0));
+                let error = FieldError::too_many(self.field(path), array.len(), max);
                 outcome.add(Fault { message: format!("{path} in body should have at most {max} items"), error });
             }
             if validation.unique_items && !lists::duplicates(array).is_empty() {
@@ -297,7 +297,7 @@ impl Walk<'_> {
         if let Some(max) = validation.and_then(|v| v.max_properties)
             && size > max
         {
-            let error = FieldError::too_many(self.field(path), members.len(), usize::try_from(max).unwrap_or(0));
+            let error = FieldError::too_many(self.field(path), members.len(), max);
             outcome.add(Fault { message: format!("{path} in body should have at most {max} properties"), error });
         }
         let empty = Object::default();
