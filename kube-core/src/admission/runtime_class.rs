@@ -52,7 +52,7 @@ impl Admission for RuntimeClass {
         let own = pod.at(&["spec", "overhead"]).filter(|own| !own.is_null());
         match (class.as_ref().and_then(fixed), own) {
             (Some(fixed), own) if !same_amounts(own.unwrap_or(&Value::Null), fixed) => Err(a.forbidden(pod, MISMATCH)),
-            (None, Some(own)) if own.as_object().is_some_and(|amounts| !amounts.is_empty()) => Err(
+            (None, Some(_)) => Err(
                 a.forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
             ),
             _ => Ok(()),
@@ -65,6 +65,9 @@ const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass'
 impl RuntimeClass {
     async fn class_of(&self, a: &Attributes<'_>, pod: &Value) -> Result<Option<Value>, Status> {
         let Some(name) = pod.str_at(&["spec", "runtimeClassName"]) else { return Ok(None) };
+        if let Some(why) = machinery::meta::names::unaskable_name(name) {
+            return Err(Status::unknown_error(why));
+        }
         let Some(class) = self.classes.find("", name).await? else {
             let shown = machinery::meta::go_text::quote(name);
             return Err(a.forbidden(pod, format!("pod rejected: RuntimeClass {shown} not found")));

@@ -100,6 +100,9 @@ impl ServiceAccount {
     }
 
     async fn account(&self, a: &Attributes<'_>, pod: &Value, name: &str) -> Result<Value, Status> {
+        if let Some(why) = names::unaskable_name(name) {
+            return Err(a.forbidden(pod, looking_up(a, name, &why)));
+        }
         let attempts = if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 };
         for attempt in 0..attempts {
             if attempt > 0 {

@@ -58,7 +58,9 @@ fn resources(list: &Field<'_>, errors: &mut Errors) {
     let mut last_is_plain = false;
     for (i, item) in items.iter().enumerate() {
         let at = list.index(i);
-        at.is_given(errors);
+        if !at.is_given(errors) {
+            continue;
+        }
         let Some((resource, subresource)) = item.split_once('/') else {
             last_is_plain = *item != "*";
             continue;

@@ -34,7 +34,7 @@ fn keeps_conditions(new: &Field<'_>, old: &Field<'_>) -> bool {
 
 fn validating_policy(policy: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
     let (metadata, spec) = (policy.at("metadata"), policy.at("spec"));
-    let compiler = &mut policy_spec(&spec, any_conditions, |_, _| {}, errors);
+    let compiler = &mut policy_spec(&spec, any_conditions, false, errors);
     let (validations, annotations) = (spec.at("validations"), spec.at("auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         validations.required(EITHER, errors);
@@ -57,12 +57,7 @@ fn validating_policy(policy: &Field<'_>, any_conditions: bool, errors: &mut Erro
 
 /// What both kinds of policies have. `operations`: what else is asked of the rules. Answers what compiles the expressions
 /// that come after the variables.
-fn policy_spec(
-    spec: &Field<'_>,
-    any_conditions: bool,
-    operations: impl Fn(&Field<'_>, &mut Errors),
-    errors: &mut Errors,
-) -> Compiler {
+fn policy_spec(spec: &Field<'_>, any_conditions: bool, mutates: bool, errors: &mut Errors) -> Compiler {
     let failure = spec.at("failurePolicy");
     if failure.is_set() {
         failure.one_of(FAILURE_POLICIES, errors);
@@ -77,7 +72,9 @@ fn policy_spec(
     if matches.is_set() {
         match_resources(&matches, errors);
         matches.at("resourceRules").is_given(errors);
-        operations(&matches.at("resourceRules"), errors);
+        if mutates {
+            mutable_operations(&matches.at("resourceRules"), errors);
+        }
     } else {
         matches.required("", errors);
     }
@@ -85,7 +82,8 @@ fn policy_spec(
         match_conditions(&spec.at("matchConditions"), kind.is_set(), errors);
     }
     let variables = spec.at("variables");
-    let mut compiler = Compiler::new(kind.is_set(), !variables.is_empty());
+    // What mutates may name variables even where there are none.
+    let mut compiler = Compiler::new(kind.is_set(), mutates || !variables.is_empty());
     variables.each(|item| variable(&item, &mut compiler, errors));
     compiler
 }
@@ -188,7 +186,7 @@ pub(super) fn mutating_update(_cx: &Cx<'_>, new: &Field<'_>, old: &Field<'_>, er
 
 fn mutating_policy(policy: &Field<'_>, any_conditions: bool, errors: &mut Errors) {
     let spec = policy.at("spec");
-    let compiler = &mut policy_spec(&spec, any_conditions, mutable_operations, errors);
+    let compiler = &mut policy_spec(&spec, any_conditions, true, errors);
     let mutations = spec.at("mutations");
     if mutations.is_empty() {
         mutations.required("mutations must contain at least one item", errors);
@@ -219,7 +217,11 @@ fn mutation(mutation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) 
     };
     let patch = mutation.at(member);
     if patch.is_set() {
-        expression(&patch.at("expression"), *wanted, compiler, errors);
+        let text = patch.at("expression");
+        match text.text().trim().is_empty() {
+            true => text.required("", errors),
+            false => expression(&text, *wanted, compiler, errors),
+        }
     } else {
         patch.required(format!("must be specified when patchType is {name}"), errors);
     }
@@ -231,8 +233,8 @@ fn mutation(mutation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) 
     }
 }
 
-pub(super) fn validating_binding(cx: &Cx<'_>, binding: &Field<'_>, errors: &mut Errors) {
-    mutating_binding(cx, binding, errors);
+pub(super) fn validating_binding(_cx: &Cx<'_>, binding: &Field<'_>, errors: &mut Errors) {
+    any_binding(binding, errors);
     let spec = binding.at("spec");
     let actions = spec.at("validationActions");
     let mut seen = HashSet::new();
@@ -254,6 +256,14 @@ pub(super) fn validating_binding(cx: &Cx<'_>, binding: &Field<'_>, errors: &mut 
 }
 
 pub(super) fn mutating_binding(_cx: &Cx<'_>, binding: &Field<'_>, errors: &mut Errors) {
+    any_binding(binding, errors);
+    let spec = binding.at("spec");
+    let matches = spec.at("matchResources");
+    mutable_operations(&matches.at("resourceRules"), errors);
+}
+
+/// What is wrong with a binding of either kind.
+fn any_binding(binding: &Field<'_>, errors: &mut Errors) {
     let spec = binding.at("spec");
     let name = spec.at("policyName");
     if name.is_given(errors) {

@@ -291,16 +291,17 @@ fn stateful_set_spec(spec: &Field<'_>, old: Option<&Field<'_>>, errors: &mut Err
             retention.at(when).one_of(&["Retain", "Delete"], errors);
         }
     }
+    // What cannot be changed is not looked at again.
+    let is_new = old.is_none();
+    if is_new {
+        spec.at("volumeClaimTemplates").each(|claim| claim_spec(&claim.at("spec"), errors));
+    }
     spec.none_negative(&["replicas", "minReadySeconds"], errors);
     let ordinals = spec.at("ordinals");
     ordinals.at("start").non_negative(errors);
     let service = spec.at("serviceName");
-    if !service.is_empty() && !old.is_some_and(|old| old.at("serviceName").same(&service)) {
+    if is_new && !service.is_empty() {
         service.check(names::dns1123_label, errors);
-    }
-    let claims = spec.at("volumeClaimTemplates");
-    if !old.is_some_and(|old| old.at("volumeClaimTemplates").same(&claims)) {
-        claims.each(|claim| claim_spec(&claim.at("spec"), errors));
     }
     let selector = spec.at("selector");
     required_selector(&selector, "statefulset", errors);

@@ -156,8 +156,9 @@ fn stateful_set(set: &mut Value) {
         pointer(spec, "replicas", 1);
         pointer(spec, "revisionHistoryLimit", 10);
         each(spec, "volumeClaimTemplates", |template| {
-            text(template, "apiVersion", "v1");
-            text(template, "kind", "PersistentVolumeClaim");
+            // Whatever it says that it is.
+            template.set(&["apiVersion"], "v1");
+            template.set(&["kind"], "PersistentVolumeClaim");
             claims::claim(template);
         });
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use auth::TokenAuthenticators;
-use machinery::{Str, Value, meta::status::Status, object};
+use machinery::{Str, Value, meta::status::Status};
 
 use super::reviews::user_info;
 use crate::review::{Judge, Review, complete_status};
@@ -29,20 +29,26 @@ impl Judge for TokenReview {
         let audiences = review.object.at(&["spec", "audiences"]).and_then(Value::as_array).unwrap_or_default();
         let audiences: Vec<Str> = audiences.iter().filter_map(Value::as_shared_str).cloned().collect();
         let audiences = Some(&audiences[..]).filter(|audiences| !audiences.is_empty());
-        let status = match self.tokens.owner(&token, audiences).await {
+        // What the client has sent of the status stays where there is nothing else to say.
+        let mut status = review.object.get("status").cloned().unwrap_or_default();
+        match self.tokens.owner(&token, audiences).await {
             Ok(owner) => {
                 for notes in owner.notes.iter() {
                     notes.annotations.iter().for_each(|(key, value)| review.audit.annotate(*key, value.clone()));
                     review.warnings.extend(notes.warnings.iter().cloned());
                 }
-                let mut status = object! { "authenticated" => true, "user" => user_info(&owner.user) };
+                status.set(&["authenticated"], true);
+                status.set(&["user"], user_info(&owner.user));
+                status.remove_at(&["audiences"]);
                 if !owner.audiences.is_empty() {
                     status.set(&["audiences"], owner.audiences.to_vec());
                 }
-                status
             }
-            Err(why) => object! { "user" => object! {}, "error" => why },
-        };
+            Err(why) => {
+                status.remove_at(&["authenticated"]);
+                status.set(&["error"], why);
+            }
+        }
         review.object.set(&["status"], status);
         Ok(())
     }

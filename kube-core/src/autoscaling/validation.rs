@@ -77,6 +77,9 @@ fn api_version(target: &Field<'_>, errors: &mut Errors) {
     match text.matches('/').count() {
         0 if text == "v1" && target.at("kind").text() == "ReplicationController" => {}
         0 => version.invalid_as(text, "apiVersion must specify API group", errors),
+        1 if text != "/" && text.starts_with('/') => {
+            version.invalid_as(text, "apiVersion must specify API group", errors)
+        }
         1 => {}
         _ => version.invalid_as(text, format!("unexpected GroupVersion string: {text}"), errors),
     }
@@ -250,6 +253,20 @@ mod tests {
     use machinery::codec::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_scaled_is_of_a_group() {
+        let check = |version: &str, expect: &[&str]| {
+            let target = machinery::object! { "apiVersion" => version, "kind" => "K", "name" => "n" };
+            let mut errors = Errors::default();
+            api_version(&Field::root(&target), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{version}");
+        };
+        check("apps/v1", &[]);
+        check("/v1", &[r#"apiVersion: Invalid value: "/v1": apiVersion must specify API group"#]);
+        check("a/b/c", &[r#"apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c"#]);
+    }
 
     #[test]
     fn a_metric_has_the_source_of_its_type_alone() {

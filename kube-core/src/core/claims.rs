@@ -43,6 +43,7 @@ pub(crate) fn claim(claim: &mut Value) {
     let status = part(claim, "status");
     text(status, "phase", "Pending");
     round(status, "capacity");
+    round(status, "allocatedResources");
 }
 
 /// Defaults of a claim's spec, also as an ephemeral volume has it.

@@ -7,7 +7,7 @@ use machinery::{
 };
 
 use super::pods::validation::{claim_spec, difference, internal};
-use crate::validation::{Errors, Field};
+use crate::validation::{Errors, Field, is_native, resource_amount};
 
 pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const STORAGE: [&str; 4] = ["spec", "resources", "requests", "storage"];
@@ -102,10 +102,19 @@ pub(super) fn status(_cx: &WriteContext<'_>, new: &Field<'_>, _old: &Field<'_>, 
         }
     });
     let allocated = status.at("allocatedResources");
-    for name in allocated.keys() {
+    allocated.each_key(|name, amount| {
+        let before = errors.len();
         resource_name(&allocated, name, errors);
-    }
-    amounts(&allocated, errors);
+        if errors.len() > before {
+            return;
+        }
+        let quantity = amount.quantity();
+        if quantity.value() < 0 {
+            amount.invalid_as(quantity.value(), "must be a valid resource quantity", errors);
+        } else {
+            resource_amount(&amount, "storage", errors);
+        }
+    });
 }
 
 fn amounts(list: &Field<'_>, errors: &mut Errors) {
@@ -117,10 +126,12 @@ fn amounts(list: &Field<'_>, errors: &mut Errors) {
 }
 
 fn resource_name(list: &Field<'_>, name: &str, errors: &mut Errors) {
-    for message in names::qualified_name(name) {
+    let messages = names::qualified_name(name);
+    let is_sound = messages.is_empty();
+    for message in messages {
         list.invalid_as(name, message, errors);
     }
-    if !name.contains('/') && name != "storage" {
+    if is_sound && is_native(name) && name != "storage" {
         errors.push(FieldError::not_supported(list, name, ["storage"]));
     }
 }
@@ -146,4 +157,30 @@ pub(super) fn fraction(amount: Option<&Value>, place: &str) -> Option<String> {
     let is_whole = quantity.scaled(machinery::meta::quantity::MILLI) % 1000 == 0;
     let text = quantity.text();
     (!is_whole).then(|| format!("{place}: fractional byte value \"{text}\" is invalid, must be an integer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn what_is_allocated_is_storage_or_somebody_elses() {
+        let check = |name: &str, expect: &[&str]| {
+            let list = object! { name => "1" };
+            let root = object! { "allocatedResources" => list };
+            let mut errors = Errors::default();
+            let field = Field::root(&root);
+            resource_name(&field.at("allocatedResources"), name, &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect);
+        };
+        check("storage", &[]);
+        check("example.com/x", &[]);
+        for native in ["cpu", "kubernetes.io/x"] {
+            let why = format!(r#"allocatedResources: Unsupported value: "{native}": supported values: "storage""#);
+            check(native, &[&why]);
+        }
+    }
 }

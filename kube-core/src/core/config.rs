@@ -44,9 +44,12 @@ fn secret(secret: &mut Value) {
 }
 
 fn create(_cx: &WriteContext<'_>, account: &mut Value) {
-    each(account, "secrets", |secret| {
-        *secret = object! { "name" => secret.str_at(&["name"]).unwrap_or_default() };
-    });
+    each(account, "secrets", name_alone);
+}
+
+fn name_alone(secret: &mut Value) {
+    let name = secret.get("name").filter(|name| name.as_str().is_some_and(|text| !text.is_empty()));
+    *secret = name.map_or_else(Value::object, |name| object! { "name" => name.clone() });
 }
 
 fn update(cx: &WriteContext<'_>, new: &mut Value, _old: &Value) {
@@ -205,6 +208,15 @@ fn secret_warnings(secret: &Value, _old: Option<&Value>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_account_keeps_the_names_of_its_secrets() {
+        let mut account = object! {
+            "secrets" => vec![object! { "name" => "a", "kind" => "Secret" }, object! { "name" => "" }, object! {}],
+        };
+        each(&mut account, "secrets", name_alone);
+        assert_eq!(account, object! { "secrets" => vec![object! { "name" => "a" }, object! {}, object! {}] });
+    }
 
     #[test]
     fn texts_become_data_and_win_over_it() {

@@ -1,12 +1,13 @@
 //! What is wrong with nodes.
 
-use std::collections::HashSet;
+use std::{cmp::Ordering, collections::HashSet};
 
 use generic_server::resource::WriteContext;
 use machinery::{
+    Value,
     codec::json,
     meta::{
-        FieldError,
+        FieldError, go_text,
         ip::{Cidr, family},
         names,
     },
@@ -24,6 +25,8 @@ pub(super) fn create(_cx: &WriteContext<'_>, node: &Field<'_>, errors: &mut Erro
     annotations(node, errors);
     taints(node, errors);
     resources(node, errors);
+    swap(node, errors);
+    declared_features(node, errors);
     pod_cidrs(node, errors);
 }
 
@@ -31,6 +34,7 @@ pub(super) fn create(_cx: &WriteContext<'_>, node: &Field<'_>, errors: &mut Erro
 pub(super) fn changes(_cx: &WriteContext<'_>, new: &Field<'_>, old: &Field<'_>, errors: &mut Errors) {
     annotations(new, errors);
     resources(new, errors);
+    declared_features(new, errors);
     let status = new.at("status");
     let mut seen: Seen<(&str, &str)> = Seen::default();
     status.at("addresses").each_item(|address, value| {
@@ -105,6 +109,50 @@ fn resources(node: &Field<'_>, errors: &mut Errors) {
     }
 }
 
+/// Upstream looks for swap in the metadata.
+fn swap(node: &Field<'_>, errors: &mut Errors) {
+    let metadata = node.at("metadata");
+    let place = metadata.at("nodeSwapStatus");
+    let found = node.value().at(&["status", "nodeInfo", "swap", "capacity"]).unwrap_or(&Value::Null);
+    let capacity = place.at("capacity");
+    let capacity = capacity.with(found);
+    if capacity.int().is_some_and(|bytes| bytes <= 0) {
+        capacity.invalid("must be greater than zero", errors);
+    }
+}
+
+/// The features of a node's kubelet: names in order, each once.
+fn declared_features(node: &Field<'_>, errors: &mut Errors) {
+    let status = node.at("status");
+    let features = status.at("declaredFeatures");
+    let names: Vec<&str> = features.items().iter().map(|name| name.as_str().unwrap_or_default()).collect();
+    for (i, name) in names.iter().enumerate() {
+        if let Some(problem) = feature_problem(name) {
+            features.index(i).invalid(format!("invalid feature name {}: {problem}", go_text::quote(name)), errors);
+        }
+        let next = features.index(i + 1);
+        match names.get(i + 1).map(|after| after.cmp(name)) {
+            Some(Ordering::Equal) => next.duplicate(errors),
+            Some(Ordering::Less) => next.invalid("list must be sorted alphabetically", errors),
+            _ => {}
+        }
+    }
+}
+
+fn feature_problem(name: &str) -> Option<&'static str> {
+    let is_segment = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    if name.len() > 253 {
+        return Some("must be no more than 253 characters");
+    }
+    let is_named = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(is_segment);
+    (!is_named).then_some(
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or \
+         MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+    )
+}
+
 fn pod_cidrs(node: &Field<'_>, errors: &mut Errors) {
     let spec = node.at("spec");
     let cidrs = spec.at("podCIDRs");
@@ -116,5 +164,47 @@ fn pod_cidrs(node: &Field<'_>, errors: &mut Errors) {
         cidrs.texts().into_iter().filter_map(Cidr::parse_sloppy).map(|cidr| family(cidr.ip)).collect();
     if cidrs.len() > 2 || families.len() != 2 || families[0] == families[1] {
         cidrs.invalid("may specify no more than one CIDR for each IP family", errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use machinery::object;
+
+    use super::*;
+
+    #[test]
+    fn declared_features_are_names_in_order() {
+        let check = |names: &[&str], expect: &[&str]| {
+            let names: Vec<Value> = names.iter().map(|name| Value::from(*name)).collect();
+            let node = object! { "status" => object! { "declaredFeatures" => names } };
+            let mut errors = Errors::default();
+            declared_features(&Field::root(&node), &mut errors);
+            let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect);
+        };
+        let wrong = |i: usize, name: &str| {
+            format!(
+                "status.declaredFeatures[{i}]: Invalid value: \"{name}\": invalid feature name \"{name}\": must start with an \
+                 UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), \
+                 and contain only alphanumeric characters and slashes"
+            )
+        };
+        check(&["A", "B/c", "C"], &[]);
+        check(&["a"], &[&wrong(0, "a")]);
+        check(
+            &["A/", "A/"],
+            &[&wrong(0, "A/"), r#"status.declaredFeatures[1]: Duplicate value: "A/""#, &wrong(1, "A/")],
+        );
+        check(&["B", "A"], &[r#"status.declaredFeatures[1]: Invalid value: "A": list must be sorted alphabetically"#]);
+    }
+
+    #[test]
+    fn swap_is_some() {
+        let node = object! { "status" => object! { "nodeInfo" => object! { "swap" => object! { "capacity" => 0 } } } };
+        let mut errors = Errors::default();
+        swap(&Field::root(&node), &mut errors);
+        let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero"]);
     }
 }

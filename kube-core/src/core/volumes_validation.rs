@@ -163,7 +163,8 @@ fn source(spec: &Field<'_>, volume: &str, errors: &mut Errors) {
         if !source.is_set() {
             continue;
         }
-        if std::mem::replace(&mut found, true) {
+        // Upstream lets this one stand beside others.
+        if std::mem::replace(&mut found, true) && *member != "flexVolume" {
             // Upstream's spelling of this one's path.
             let shown = if *member == "cephfs" { "cephFS" } else { *member };
             spec.at(shown).forbidden("may not specify more than 1 volume type", errors);

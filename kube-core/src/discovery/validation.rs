@@ -83,12 +83,11 @@ fn one_address(address: &Field<'_>, all: &Field<'_>, wanted: Family, errors: &mu
     if errors.len() > before {
         return;
     }
-    if parse_sloppy(address.text()).map(family) == Some(wanted) {
-        address.check(ip::non_special_ip, errors);
-    } else {
+    if parse_sloppy(address.text()).map(family) != Some(wanted) {
         let name = if wanted == Family::V4 { "IPv4" } else { "IPv6" };
         all.invalid_as(address.text(), format!("must be an {name} address"), errors);
     }
+    address.check(ip::non_special_ip, errors);
 }
 
 fn hint_names(hints: &Field<'_>, rule: fn(&str) -> Vec<String>, errors: &mut Errors) {

@@ -64,7 +64,7 @@ pub(super) fn conditions(_cx: &Cx<'_>, new: &Field<'_>, _old: &Field<'_>, errors
         let condition = conditions.index(i);
         let kind = condition.at("type");
         if !seen.insert(item.str_at(&["type"]).unwrap_or_default()) {
-            kind.duplicate(errors);
+            kind.duplicate_text(errors);
         }
         if kind.is_empty() {
             kind.required("", errors);

@@ -66,7 +66,7 @@ pub(super) fn warnings(ingress: &Value, old: Option<&Value>) -> Vec<String> {
 fn spec(spec: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
     let (rules, backend_field) = (spec.at("rules"), spec.at("defaultBackend"));
     if rules.is_empty() && !backend_field.is_set() {
-        spec.invalid_as(Value::Null, "either `defaultBackend` or `rules` must be specified", errors);
+        spec.invalid_as(rules.value(), "either `defaultBackend` or `rules` must be specified", errors);
     }
     if backend_field.is_set() {
         backend(&backend_field, errors);
@@ -160,11 +160,11 @@ fn backend(backend: &Field<'_>, errors: &mut Errors) {
     match (service.is_set(), resource.is_set()) {
         (true, true) => backend.invalid_as("", "cannot set both resource and service backends", errors),
         (false, true) => {
-            resource.at("kind").is_given(errors);
-            resource.at("name").is_given(errors);
-            if resource.at("apiGroup").is_set() {
-                resource.at("apiGroup").check_some(names::dns1123_subdomain, errors);
+            let group = resource.at("apiGroup");
+            if group.is_set() {
+                group.check(names::dns1123_subdomain, errors);
             }
+            path_segments(&resource, errors);
         }
         (true, false) => service_backend(backend, &service, errors),
         (false, false) => backend.invalid_as("", "resource or service backend is required", errors),
@@ -183,6 +183,16 @@ fn service_backend(backend: &Field<'_>, service: &Field<'_>, errors: &mut Errors
         (true, false) => port_name.check(names::port_name, errors),
         (false, true) => number.check_int(names::port_number, errors),
         (false, false) => backend.required("port name or number is required", errors),
+    }
+}
+
+/// The kind and the name of what is referred to are there, and could stand in a path.
+fn path_segments(reference: &Field<'_>, errors: &mut Errors) {
+    for member in ["kind", "name"] {
+        let field = reference.at(member);
+        if field.is_given(errors) {
+            field.check(names::path_segment_name, errors);
+        }
     }
 }
 
@@ -215,12 +225,7 @@ fn class_spec(spec: &Field<'_>, errors: &mut Errors) {
     if group.is_set() {
         group.check(names::dns1123_subdomain, errors);
     }
-    for member in ["kind", "name"] {
-        let field = parameters.at(member);
-        if field.is_given(errors) {
-            field.check(names::path_segment_name, errors);
-        }
-    }
+    path_segments(&parameters, errors);
     let (scope, namespace) = (parameters.at("scope"), parameters.at("namespace"));
     if !scope.is_set() {
         scope.required("", errors);
@@ -257,10 +262,23 @@ mod tests {
     #[test]
     fn an_ingress_leads_somewhere() {
         check(object! {}, &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]);
+        let none = object! { "rules" => array![] };
+        check(none, &["spec: Invalid value: []: either `defaultBackend` or `rules` must be specified"]);
         let both = object! { "service" => object! { "name" => "s" }, "resource" => object! { "kind" => "K" } };
         check(
             object! { "defaultBackend" => both },
             &[r#"spec.defaultBackend: Invalid value: "": cannot set both resource and service backends"#],
+        );
+        let resource = object! { "apiGroup" => "", "kind" => "a/b", "name" => ".." };
+        let group =
+            FieldError::invalid("spec.defaultBackend.resource.apiGroup", "", names::dns1123_subdomain("").join(""));
+        check(
+            object! { "defaultBackend" => object! { "resource" => resource } },
+            &[
+                &group.to_string(),
+                r#"spec.defaultBackend.resource.kind: Invalid value: "a/b": may not contain '/'"#,
+                r#"spec.defaultBackend.resource.name: Invalid value: "..": may not be '..'"#,
+            ],
         );
         let untyped = object! { "rules" => array![object! { "http" => object! { "paths" => array![object! {}] } }] };
         check(untyped, &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use machinery::Value;
+use machinery::{Value, meta::go_text};
 
 /// A device, or a share of one, as claims name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,12 @@ impl<'a> DeviceId<'a> {
     pub(super) fn of(named: &'a Value) -> Self {
         let text = |member: &str| named.get(member).and_then(Value::as_str).unwrap_or_default();
         DeviceId { driver: text("driver"), pool: text("pool"), device: text("device"), share: text("shareID") }
+    }
+
+    /// The name as errors show it.
+    pub(super) fn shown(&self) -> String {
+        let [driver, pool, device, share] = [self.driver, self.pool, self.device, self.share].map(go_text::quote);
+        format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}")
     }
 
     /// The devices that are allocated to a claim.

@@ -1,6 +1,6 @@
 //! What is wrong with storage classes, drivers and what they tell of nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use generic_server::resource::WriteContext;
 use machinery::{
@@ -43,9 +43,12 @@ pub(super) fn class(_cx: &WriteContext<'_>, class: &Field<'_>, errors: &mut Erro
     topologies(&class.at("allowedTopologies"), errors);
 }
 
+/// How often one term is called a duplicate. Differs: upstream has no limit.
+const MAX_DUPLICATES: usize = 50;
+
 /// Where volumes may be made: each term says something, and something else than those before it.
 fn topologies(topologies: &Field<'_>, errors: &mut Errors) {
-    let mut terms = HashSet::new();
+    let mut terms = HashMap::new();
     topologies.each(|term| {
         let mut keys = Seen::default();
         term.at("matchLabelExpressions").each_item(|requirement, value| {
@@ -62,9 +65,13 @@ fn topologies(topologies: &Field<'_>, errors: &mut Errors) {
         });
         let expressions = term.at("matchLabelExpressions");
         let required: BTreeMap<String, BTreeSet<String>> = expressions.items().iter().map(requirement).collect();
-        if required.is_empty() || !terms.insert(required) {
+        // Upstream compares each with all before it, and begins with as many empty ones as there are terms.
+        let empty = if required.is_empty() { topologies.len() } else { 0 };
+        let before = terms.entry(required).or_insert(empty);
+        for _ in 0..(*before).min(MAX_DUPLICATES) {
             errors.push(FieldError::duplicate(expressions, ""));
         }
+        *before += 1;
     });
 }
 
@@ -377,6 +384,8 @@ mod tests {
             &format!(r#","allowedTopologies":[{a},{same},{{}}]"#),
             &[
                 r#"allowedTopologies[1].matchLabelExpressions: Duplicate value: """#,
+                r#"allowedTopologies[2].matchLabelExpressions: Duplicate value: """#,
+                r#"allowedTopologies[2].matchLabelExpressions: Duplicate value: """#,
                 r#"allowedTopologies[2].matchLabelExpressions: Duplicate value: """#,
             ],
         );

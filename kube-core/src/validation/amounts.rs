@@ -70,17 +70,17 @@ pub(crate) fn may_be_overcommitted(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// An entry of a list of resources at its place: the name of any resource. Answers whether it is well formed.
+/// An entry of a list of resources at its place: the name of any resource. Answers whether it is one.
 pub(crate) fn resource_name(entry: &Field<'_>, name: &str, errors: &mut Errors) -> bool {
-    let messages = names::qualified_name(name);
-    let well_formed = messages.is_empty();
+    let mut messages = names::qualified_name(name);
+    if messages.is_empty() && !name.contains('/') && !is_standard(name) {
+        messages.push("must be a standard resource type or fully qualified".to_owned());
+    }
+    let is_one = messages.is_empty();
     for message in messages {
         entry.invalid_as(name, message, errors);
     }
-    if well_formed && !name.contains('/') && !is_standard(name) {
-        entry.invalid_as(name, "must be a standard resource type or fully qualified", errors);
-    }
-    well_formed
+    is_one
 }
 
 /// The name of a resource that a container can have.

@@ -132,9 +132,7 @@ pub(crate) fn qos_class(spec: &Value) -> &'static str {
     let counted = |amounts: Amounts| -> Amounts {
         amounts.into_iter().filter(|(name, q)| matches!(name.as_str(), "cpu" | "memory") && q.sign() > 0).collect()
     };
-    let pod_level = ["requests", "limits"].iter().any(|l| {
-        spec.at(&["resources", l]).and_then(Value::as_object).is_some_and(|m| m.keys().any(|k| is_pod_level(k)))
-    });
+    let pod_level = spec.get("resources").is_some_and(|resources| !resources.is_null());
     let holders: Vec<&Value> = match pod_level {
         true => vec![spec],
         false => list(spec, "containers").iter().chain(list(spec, "initContainers")).collect(),
@@ -178,6 +176,7 @@ mod tests {
         assert_eq!(class(&format!(r#"{{"containers":[{both}]}}"#)), "Guaranteed");
         assert_eq!(class(&format!(r#"{{"containers":[{both},{{}}]}}"#)), "Burstable");
         assert_eq!(class(&format!(r#"{{"containers":[{both}],"initContainers":[{{}}]}}"#)), "Burstable");
+        assert_eq!(class(r#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}],"resources":{}}"#), "BestEffort");
         let pod = r#""resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}"#;
         assert_eq!(class(&format!(r#"{{"containers":[{{}}],{pod}}}"#)), "Guaranteed");
     }

@@ -40,6 +40,9 @@ pub(super) fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
     for (i, ip) in external.iter().filter_map(Value::as_str).enumerate() {
         out.extend(ip::ip_warning(format!("spec.externalIPs[{i}]"), ip));
     }
+    if !external.is_empty() && !view.is_external_name() && view.cluster_ip() != NONE {
+        out.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
+    }
     if !view.text("loadBalancerIP").is_empty() {
         out.extend(ip::ip_warning("spec.loadBalancerIP", view.text("loadBalancerIP")));
     }
@@ -48,8 +51,6 @@ pub(super) fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
     }
     if view.is_external_name() && !external.is_empty() {
         out.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
-    } else if !external.is_empty() && view.cluster_ip() != NONE {
-        out.push("spec.externalIPs is deprecated and may no longer be implemented in some clusters".to_owned());
     }
     if !view.is_external_name() && !view.text("externalName").is_empty() {
         out.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());

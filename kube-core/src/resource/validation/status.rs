@@ -120,7 +120,7 @@ fn report(report: &Field<'_>, allocated: &HashSet<DeviceId<'_>>, errors: &mut Er
     }
     let id = DeviceId::of(report.value());
     if !allocated.contains(&id) {
-        report.invalid_as(BadValue::verbatim(id.to_string()), "must be an allocated device in the claim", errors);
+        report.invalid_as(BadValue::verbatim(id.shown()), "must be an allocated device in the claim", errors);
     }
     let conditions = report.at("conditions");
     if conditions.len() > MOST_CONDITIONS {

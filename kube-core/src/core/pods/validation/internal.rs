@@ -7,7 +7,7 @@ use machinery::{
 
 /// A type a line: its name and its members in order. A member is its name in Go, `=` and its name in the API where that does
 /// not follow from the first, and its kind: nothing (text), `#` (number), `!` (boolean), `~` (amount), `*` (a pointer to one of these),
-/// `@` (written as in the API), or a type's name, with `*` for a pointer and `[]` for a list.
+/// `@` (written as in the API), `?` (a label selector, written so in the order of its type), or a type's name, with `*` for a pointer and `[]` for a list.
 const TYPES: &str = include_str!("internal.txt");
 
 /// What an error shows of a value of a type.
@@ -220,6 +220,7 @@ fn write(kind: &str, value: &Value, layout: &mut impl Layout, out: &mut String) 
         "!" if value.is_null() => out.push_str("false"),
         "~" if value.is_null() => out.push_str("\"0\""),
         "" | "#" | "!" | "~" | "@" => layout.plain(value, out),
+        "?" => write_selector(value, layout, out),
         name => {
             layout.open('{', out);
             for (i, member) in members(name).split(' ').enumerate() {
@@ -233,6 +234,22 @@ fn write(kind: &str, value: &Value, layout: &mut impl Layout, out: &mut String) 
             layout.close('}', out);
         }
     }
+}
+
+fn write_selector(selector: &Value, layout: &mut impl Layout, out: &mut String) {
+    let part = |name| Some((name, selector.get(name).filter(|part| !part.semantic_eq(&Value::Null))?));
+    let parts: Vec<(&str, &Value)> = ["matchLabels", "matchExpressions"].into_iter().filter_map(part).collect();
+    if parts.is_empty() {
+        return out.push_str("{}");
+    }
+    layout.open('{', out);
+    for (i, (name, value)) in parts.into_iter().enumerate() {
+        layout.item(i == 0, out);
+        out.push_str(&go_text::quote(name));
+        out.push_str(layout.after_key());
+        layout.plain(value, out);
+    }
+    layout.close('}', out);
 }
 
 /// The members of a type.
@@ -309,11 +326,27 @@ mod tests {
             let (_, all) = line.split_once(": ").expect("a name and members");
             for member in all.split(' ') {
                 let kind = parse(member).2.trim_start_matches("[]").trim_start_matches('*');
-                if !matches!(kind, "" | "#" | "!" | "~" | "@") {
+                if !matches!(kind, "" | "#" | "!" | "~" | "@" | "?") {
                     assert!(!members(kind).is_empty());
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_selector_is_in_the_order_of_its_type() {
+        let value = json::decode(
+            br#"{"path":"p","labelSelector":{"matchExpressions":[{"key":"a","operator":"Exists"}],"matchLabels":{"b":"c"}}}"#,
+        )
+        .expect("valid JSON");
+        let BadValue::Verbatim(text) = shown("ClusterTrustBundleProjection", &value) else { panic!("verbatim") };
+        assert_eq!(
+            &*text,
+            r#"{"Name":null,"SignerName":null,"LabelSelector":{"matchLabels":{"b":"c"},"matchExpressions":[{"key":"a","operator":"Exists"}]},"Optional":null,"Path":"p"}"#
+        );
+        let volume = json::decode(br#"{"iscsi":{"iqn":"q","portals":["p"],"secretRef":{}}}"#).expect("valid JSON");
+        let BadValue::Verbatim(text) = shown("PersistentVolumeSource", &volume) else { panic!("verbatim") };
+        assert!(text.contains(r#""ISCSI":{"TargetPortal":"","IQN":"q","Lun":0,"ISCSIInterface":"","FSType":"","ReadOnly":false,"Portals":["p"],"DiscoveryCHAPAuth":false,"SessionCHAPAuth":false,"SecretRef":{"Name":"","Namespace":""},"InitiatorName":null}"#), "{text}");
     }
 
     #[test]

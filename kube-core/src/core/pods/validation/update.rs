@@ -92,13 +92,16 @@ fn only_fewer_gates(new: &Field<'_>, old: &[Value], errors: &mut Errors) {
         return;
     }
     let known: HashSet<&str> = old.iter().map(name).collect();
-    new.each(|gate| {
+    // Of gates with one name the last one is told of.
+    let last: HashMap<&str, usize> = new.items().iter().enumerate().map(|(i, gate)| (name(gate), i)).collect();
+    for i in 0..new.len() {
+        let gate = new.index(i);
         let gate_name = gate.at("name");
-        if !known.contains(gate_name.text()) {
+        if last.get(gate_name.text()) == Some(&i) && !known.contains(gate_name.text()) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{}'", gate_name.text());
             gate_name.forbidden(detail, errors);
         }
-    });
+    }
 }
 
 /// Puts back what may change, and compares the rest.
