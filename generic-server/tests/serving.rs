@@ -229,7 +229,7 @@ async fn certificates_of_version_1_are_shown_by_both_sides() {
     let files = CertificateFiles { certificate: data.join("v1-server.crt"), key: data.join("v1-server.key") };
     let options = TlsOptions { default: files, ..authority.options() };
     let server = start(options.clone(), ConnectionOptions::default(), ShutdownOptions::default(), describe);
-    let client = outbound::plain_client().expect("a client");
+    let client = outbound::plain_client(None).expect("a client");
     let request = Request::get(format!("https://{}/", server.address)).body(outbound::full("")).expect("a request");
     assert_eq!(client.request(request).await.expect("a response").status(), StatusCode::OK);
     let other = CertificateFiles { key: data.join("v1.key"), ..options.default.clone() };
