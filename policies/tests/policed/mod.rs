@@ -1,5 +1,7 @@
 //! The plugins of admission policies over objects in memory.
 
+mod rows;
+
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -22,7 +24,7 @@ pub(crate) fn plugin(policies: &Policies) -> Arc<dyn Admission> {
 
 /// The plugins, and all rows.
 pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<Resource>) {
-    let rows = kube_core::resources();
+    let rows = rows::all();
     let store = Memory::new();
     for (group, plural, object) in objects {
         let of = |row: &&Resource| row.group == *group && row.plural == *plural && row.is_storage_version();
