@@ -338,9 +338,9 @@ fn service_network(config: &Config, port: u16) -> service_network::Settings {
 /// Reads how values are encrypted. KMS plugins that are not there in a moment are waited for by readyz.
 async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
     let Some(options) = &config.storage.encryption else { return Ok(None) };
-    let encryption = Encryption::load(&options.file).map_err(anyhow::Error::msg)?;
+    let encryption = Encryption::load(&options.file)?;
     if let Err(error) = encryption.wait_until_well(Duration::from_secs(3)).await {
-        tracing::warn!(error, "starting without a KMS provider");
+        tracing::warn!(%error, "starting without a KMS provider");
     }
     if options.reload {
         encryption.reload_automatically(RELOAD_EVERY);

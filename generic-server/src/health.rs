@@ -10,6 +10,7 @@ use std::{
 use async_trait::async_trait;
 use http::StatusCode;
 use machinery::meta::status::Status;
+use storage::encrypt::KmsError;
 
 pub use slis::Slis;
 
@@ -233,7 +234,7 @@ pub struct KmsProvider(pub Arc<storage::encrypt::Encryption>, pub Option<usize>)
 impl Check for KmsProvider {
     async fn check(&self) -> Result<(), String> {
         let health = self.0.kms_health();
-        let failed = |(name, health): (String, Result<(), String>)| health.err().map(|why| format!("{name}: {why}"));
+        let failed = |(name, health): (String, Result<(), KmsError>)| health.err().map(|why| format!("{name}: {why}"));
         let wanted = |at: &usize| self.1.is_none_or(|wanted| wanted == *at);
         let failed: Vec<String> =
             health.into_iter().enumerate().filter(|(at, _)| wanted(at)).filter_map(|(_, kms)| failed(kms)).collect();

@@ -10,6 +10,8 @@ use machinery::{
 };
 use serde::Deserialize;
 
+use super::error::EncryptionFault;
+
 /// The configuration, as typed.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -107,19 +109,21 @@ impl Kms {
     }
 }
 
-/// Reads and validates a configuration; says all that is wrong.
-pub(super) fn parse(text: &str) -> Result<Config, String> {
-    let (tree, twice) = yaml::decode_strict(text.as_bytes()).map_err(|error| format!("cannot be read: {error}"))?;
+/// Reads and validates a configuration.
+///
+/// # Errors
+/// All that is wrong with it.
+pub(super) fn parse(text: &str) -> Result<Config, EncryptionFault> {
+    let (tree, twice) = yaml::decode_strict(text.as_bytes()).map_err(EncryptionFault::Yaml)?;
     if let Some(twice) = twice {
-        return Err(format!("cannot be read: {twice}"));
+        return Err(EncryptionFault::Repeated(twice));
     }
-    let config: Config =
-        serde_json::from_slice(&json::encode(&tree)).map_err(|error| format!("cannot be read: {error}"))?;
+    let config: Config = serde_json::from_slice(&json::encode(&tree)).map_err(EncryptionFault::Shape)?;
     if config.api_version != "apiserver.config.k8s.io/v1" || config.kind != "EncryptionConfiguration" {
-        return Err(format!("no kind {:?} is registered for version {:?}", config.kind, config.api_version));
+        return Err(EncryptionFault::OtherKind { api_version: config.api_version, kind: config.kind });
     }
     let errors = Validation::default().run(&config);
-    if errors.is_empty() { Ok(config) } else { Err(errors.join(", ")) }
+    if errors.is_empty() { Ok(config) } else { Err(EncryptionFault::Invalid(errors)) }
 }
 
 #[derive(Default)]
@@ -320,7 +324,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_as_upstream_says_it() {
         let check = |resources: &str, providers: &str, expect: &str| {
-            let found = parse(&config(resources, providers)).map(drop);
+            let found = parse(&config(resources, providers)).map(drop).map_err(|error| error.to_string());
             match expect {
                 "" => assert_eq!(found, Ok(()), "{resources} {providers}"),
                 expect => assert!(found.as_ref().is_err_and(|error| error.contains(expect)), "{found:?}"),
@@ -356,7 +360,9 @@ mod tests {
             "not supported in v2",
         );
         check("secrets", "{kms: {name: k, endpoint: 'unix:///k.sock'}}", "KMSv1 is deprecated");
-        assert!(parse("kind: Pod\napiVersion: v1\nresources: []").is_err_and(|error| error.contains("no kind")));
+        assert!(
+            parse("kind: Pod\napiVersion: v1\nresources: []").is_err_and(|error| error.to_string().contains("no kind"))
+        );
         let twice = "{kms: {apiVersion: v2, name: k, endpoint: 'unix:///k'}}";
         check("secrets", &format!("{twice}, {twice}"), "duplicate KMS provider name k");
     }

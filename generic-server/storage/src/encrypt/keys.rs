@@ -11,6 +11,8 @@ use aws_lc_rs::{
 };
 use crypto_secretbox::{KeyInit, XSalsa20Poly1305, aead::Aead};
 
+use super::error::CipherError;
+
 /// Bytes of AES-GCM's nonce.
 const NONCE: usize = 12;
 /// Bytes of a CBC block, and of its initialisation vector.
@@ -28,12 +30,7 @@ pub(super) enum Cipher {
     Secretbox(Box<XSalsa20Poly1305>),
 }
 
-/// Says why it failed, without details that could help an attacker.
-pub(super) type Result<T> = std::result::Result<T, &'static str>;
-
-const SHORT: &str = "the stored data was shorter than the required size";
-const REFUSED: &str = "the stored data cannot be decrypted with this key";
-const FAILED: &str = "the value could not be encrypted";
+pub(super) type Result<T> = std::result::Result<T, CipherError>;
 
 impl Cipher {
     /// AES-CBC with a key of 16, 24 or 32 bytes.
@@ -43,9 +40,9 @@ impl Cipher {
             24 => &cipher::AES_192,
             _ => &cipher::AES_256,
         };
-        let key = || UnboundCipherKey::new(algorithm, key).map_err(|_| "the key has the wrong length");
-        let encrypt = PaddedBlockEncryptingKey::cbc_pkcs7(key()?).map_err(|_| FAILED)?;
-        let decrypt = PaddedBlockDecryptingKey::cbc_pkcs7(key()?).map_err(|_| FAILED)?;
+        let key = || UnboundCipherKey::new(algorithm, key).map_err(|_| CipherError::KeyLength);
+        let encrypt = PaddedBlockEncryptingKey::cbc_pkcs7(key()?).map_err(|_| CipherError::Failed)?;
+        let decrypt = PaddedBlockDecryptingKey::cbc_pkcs7(key()?).map_err(|_| CipherError::Failed)?;
         Ok(Cipher::Cbc(Box::new((encrypt, decrypt))))
     }
 
@@ -56,13 +53,13 @@ impl Cipher {
             24 => &aead::AES_192_GCM,
             _ => &aead::AES_256_GCM,
         };
-        let key = UnboundKey::new(algorithm, key).map_err(|_| "the key has the wrong length")?;
+        let key = UnboundKey::new(algorithm, key).map_err(|_| CipherError::KeyLength)?;
         Ok(Cipher::Gcm(LessSafeKey::new(key)))
     }
 
     /// Secretbox with a key of 32 bytes.
     pub(super) fn secretbox(key: &[u8]) -> Result<Cipher> {
-        let key = XSalsa20Poly1305::new_from_slice(key).map_err(|_| "the key has the wrong length")?;
+        let key = XSalsa20Poly1305::new_from_slice(key).map_err(|_| CipherError::KeyLength)?;
         Ok(Cipher::Secretbox(Box::new(key)))
     }
 
@@ -73,7 +70,7 @@ impl Cipher {
                 let vector: [u8; BLOCK] = random()?;
                 let mut text = value.to_vec();
                 let context = EncryptionContext::Iv128(FixedLength::from(vector));
-                keys.0.less_safe_encrypt(&mut text, context).map_err(|_| FAILED)?;
+                keys.0.less_safe_encrypt(&mut text, context).map_err(|_| CipherError::Failed)?;
                 out.extend_from_slice(&vector);
                 out.extend_from_slice(&text);
             }
@@ -83,14 +80,15 @@ impl Cipher {
                 let text = out.len();
                 out.extend_from_slice(value);
                 let nonce = Nonce::assume_unique_for_key(nonce);
-                let tag =
-                    key.seal_in_place_separate_tag(nonce, Aad::from(path), &mut out[text..]).map_err(|_| FAILED)?;
+                let tag = key
+                    .seal_in_place_separate_tag(nonce, Aad::from(path), &mut out[text..])
+                    .map_err(|_| CipherError::Failed)?;
                 out.extend_from_slice(tag.as_ref());
             }
             Cipher::Secretbox(key) => {
                 let nonce: [u8; BOX_NONCE] = random()?;
                 out.extend_from_slice(&nonce);
-                out.extend_from_slice(&key.encrypt(&nonce.into(), value).map_err(|_| FAILED)?);
+                out.extend_from_slice(&key.encrypt(&nonce.into(), value).map_err(|_| CipherError::Failed)?);
             }
         }
         Ok(())
@@ -100,27 +98,27 @@ impl Cipher {
     pub(super) fn decrypt(&self, path: &str, stored: &[u8]) -> Result<Vec<u8>> {
         match self {
             Cipher::Cbc(keys) => {
-                let (vector, text) = stored.split_first_chunk::<BLOCK>().ok_or(SHORT)?;
+                let (vector, text) = stored.split_first_chunk::<BLOCK>().ok_or(CipherError::TooShort)?;
                 if text.is_empty() || text.len() % BLOCK != 0 {
-                    return Err("the stored data is not a multiple of the block size");
+                    return Err(CipherError::NoBlocks);
                 }
                 let mut text = text.to_vec();
                 let context = DecryptionContext::Iv128(FixedLength::from(vector));
-                let len = keys.1.decrypt(&mut text, context).map_err(|_| REFUSED)?.len();
+                let len = keys.1.decrypt(&mut text, context).map_err(|_| CipherError::Refused)?.len();
                 text.truncate(len);
                 Ok(text)
             }
             Cipher::Gcm(key) => {
-                let (nonce, text) = stored.split_first_chunk::<NONCE>().ok_or(SHORT)?;
+                let (nonce, text) = stored.split_first_chunk::<NONCE>().ok_or(CipherError::TooShort)?;
                 let mut text = text.to_vec();
                 let nonce = Nonce::assume_unique_for_key(*nonce);
-                let len = key.open_in_place(nonce, Aad::from(path), &mut text).map_err(|_| REFUSED)?.len();
+                let len = key.open_in_place(nonce, Aad::from(path), &mut text).map_err(|_| CipherError::Refused)?.len();
                 text.truncate(len);
                 Ok(text)
             }
             Cipher::Secretbox(key) => {
-                let (nonce, text) = stored.split_first_chunk::<BOX_NONCE>().ok_or(SHORT)?;
-                key.decrypt(&(*nonce).into(), text).map_err(|_| REFUSED)
+                let (nonce, text) = stored.split_first_chunk::<BOX_NONCE>().ok_or(CipherError::TooShort)?;
+                key.decrypt(&(*nonce).into(), text).map_err(|_| CipherError::Refused)
             }
         }
     }
@@ -129,7 +127,7 @@ impl Cipher {
 /// Random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    rand::fill(&mut bytes).map_err(|_| "no random bytes")?;
+    rand::fill(&mut bytes).map_err(|_| CipherError::NoRandom)?;
     Ok(bytes)
 }
 

@@ -17,7 +17,10 @@ use prost::Message;
 use tokio::{net::UnixStream, sync::oneshot};
 use tonic::transport::{Channel, Endpoint};
 
-use super::keys::{Cipher, random};
+use super::{
+    error::{CipherError, EncryptionFault, KmsError, ObjectError, UnwellPlugin},
+    keys::{Cipher, random},
+};
 
 /// How often a plugin that is well, or not, is asked for its status.
 const POLL: Duration = Duration::from_secs(60);
@@ -112,21 +115,20 @@ enum DataKey {
 }
 
 impl DataKey {
-    fn new(bytes: Vec<u8>, source_type: i32) -> Result<DataKey, String> {
+    fn new(bytes: Vec<u8>, source_type: i32) -> Result<DataKey, KmsError> {
         match source_type {
             TYPE_KEY => Ok(DataKey::Plain(Cipher::gcm(&bytes)?)),
             TYPE_SEED if (SEED..=64).contains(&bytes.len()) => Ok(DataKey::Seed(bytes)),
-            TYPE_SEED => Err(format!("invalid seed length {} used for key generation", bytes.len())),
-            other => Err(format!("unknown encryptedDEKSourceType: {other}")),
+            TYPE_SEED => Err(ObjectError::Seed(bytes.len()).into()),
+            other => Err(ObjectError::SourceType(other).into()),
         }
     }
 
-    fn decrypt(&self, path: &str, data: &[u8]) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, path: &str, data: &[u8]) -> Result<Vec<u8>, KmsError> {
         match self {
             DataKey::Plain(key) => Ok(key.decrypt(path, data)?),
             DataKey::Seed(seed) => {
-                let short = "the stored data was shorter than the required size";
-                let (salt, text) = data.split_at_checked(SEED).ok_or(short)?;
+                let (salt, text) = data.split_at_checked(SEED).ok_or(CipherError::TooShort)?;
                 Ok(derive(seed, salt)?.decrypt(path, text)?)
             }
         }
@@ -134,7 +136,7 @@ impl DataKey {
 }
 
 /// Makes a value's key of a seed and a salt (HKDF-SHA256's second half).
-fn derive(seed: &[u8], salt: &[u8]) -> Result<Cipher, String> {
+fn derive(seed: &[u8], salt: &[u8]) -> Result<Cipher, KmsError> {
     struct Length;
     impl hkdf::KeyType for Length {
         fn len(&self) -> usize {
@@ -144,7 +146,7 @@ fn derive(seed: &[u8], salt: &[u8]) -> Result<Cipher, String> {
     let mut key = [0; SEED];
     let seed = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, seed);
     let made = seed.expand(&[salt], Length).and_then(|made| made.fill(&mut key));
-    made.map_err(|_| "no key could be derived".to_owned())?;
+    made.map_err(|_| KmsError::Derivation)?;
     Ok(Cipher::gcm(&key)?)
 }
 
@@ -167,16 +169,16 @@ pub(super) struct Kms {
 
 struct Shared {
     current: Mutex<Option<Arc<Current>>>,
-    health: Mutex<Result<(), String>>,
+    health: Mutex<Result<(), KmsError>>,
     keys: Mutex<HashMap<Vec<u8>, Arc<DataKey>>>,
     /// Keys that could not be decrypted lately, when and why not: thousands of values may have the same one.
-    failures: Mutex<HashMap<Vec<u8>, (Instant, String)>>,
+    failures: Mutex<HashMap<Vec<u8>, (Instant, KmsError)>>,
 }
 
 /// A data key to be decrypted, and whom to tell.
 struct Call {
     object: EncryptedObject,
-    tell: Box<dyn FnOnce(Result<Arc<DataKey>, String>) + Send>,
+    tell: Box<dyn FnOnce(Result<Arc<DataKey>, KmsError>) + Send>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -185,23 +187,23 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Kms {
     /// Starts to talk to the plugin at a socket (`unix:///path`, or `unix:///@name` for an abstract one).
-    pub(super) fn start(name: &str, endpoint: &str, timeout: Duration) -> Result<Arc<Kms>, String> {
+    pub(super) fn start(name: &str, endpoint: &str, timeout: Duration) -> Result<Arc<Kms>, EncryptionFault> {
         let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
         let path =
             path.strip_prefix("/@").or(path.strip_prefix('@')).map_or(path.to_owned(), |name| format!("\0{name}"));
         let shared = Arc::new(Shared {
             current: Mutex::default(),
-            health: Mutex::new(Err("the plugin has not answered yet".into())),
+            health: Mutex::new(Err(KmsError::NotAsked)),
             keys: Mutex::default(),
             failures: Mutex::default(),
         });
         let (calls, called) = tokio::sync::mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("no runtime for the KMS provider: {error}"))?;
+        let runtime = runtime.map_err(|error| EncryptionFault::Client { what: "runtime", error })?;
         let worker = Worker { path, timeout, shared: shared.clone(), provider: name.to_owned() };
         let thread = std::thread::Builder::new().name("storage-kms".into());
         let started = thread.spawn(move || runtime.block_on(worker.run(called)));
-        started.map_err(|error| format!("no thread for the KMS provider: {error}"))?;
+        started.map_err(|error| EncryptionFault::Client { what: "thread", error })?;
         Ok(Arc::new(Kms { name: name.into(), endpoint: endpoint.into(), timeout, shared, calls }))
     }
 
@@ -211,25 +213,30 @@ impl Kms {
     }
 
     /// Whether the plugin is well; why not.
-    pub(super) fn health(&self) -> Result<(), String> {
+    pub(super) fn health(&self) -> Result<(), KmsError> {
         lock(&self.shared.health).clone()
     }
 
+    /// Why it is not well, if it is not.
+    pub(super) fn unwell(&self) -> Option<UnwellPlugin> {
+        self.health().err().map(|error| UnwellPlugin { name: self.name.clone(), error })
+    }
+
     /// Appends the encrypted value to `out`.
-    pub(super) fn encrypt(&self, path: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    pub(super) fn encrypt(&self, path: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), KmsError> {
         let current = lock(&self.shared.current).clone();
         let current = current.ok_or_else(|| {
-            let why = self.health().err().unwrap_or_default();
-            format!("got unexpected nil transformer: KMS provider {}: {why}", self.name)
+            let error = self.health().err().unwrap_or(KmsError::NotAsked);
+            KmsError::NeverWell(Box::new(UnwellPlugin { name: self.name.clone(), error }))
         })?;
         if current.until < Instant::now() {
-            return Err(format!("the data key of KMS provider {} has expired, since its status is unknown", self.name));
+            return Err(KmsError::Expired(self.name.clone()));
         }
         let mut object = current.object.clone();
         let salt: [u8; SEED] = random()?;
         object.data.extend_from_slice(&salt);
         derive(&current.seed, &salt)?.encrypt(path, value, &mut object.data)?;
-        object.encode(out).map_err(|error| error.to_string())
+        object.encode(out).map_err(|error| ObjectError::Encode(error).into())
     }
 
     /// Whether a stored value was written with the current key.
@@ -262,7 +269,7 @@ impl Kms {
     }
 
     /// Decrypts a stored value. Waits for the plugin if the value's data key is not known.
-    pub(super) fn decrypt(&self, path: &str, stored: &[u8]) -> Result<Vec<u8>, String> {
+    pub(super) fn decrypt(&self, path: &str, stored: &[u8]) -> Result<Vec<u8>, KmsError> {
         let object = decode(stored)?;
         if let Some(key) = self.shared.known(&object) {
             return key.decrypt(path, &object.data);
@@ -272,18 +279,18 @@ impl Kms {
         }
         let (tell, told) = mpsc::sync_channel(1);
         let call = Call { object: keyless(object.clone()), tell: Box::new(move |result| drop(tell.send(result))) };
-        self.calls.send(call).map_err(|_| "the KMS provider's thread has ended".to_owned())?;
+        self.calls.send(call).map_err(|_| KmsError::ThreadEnded)?;
         let patience = self.timeout + Duration::from_secs(1);
-        let key = told.recv_timeout(patience).map_err(|_| "the KMS provider did not answer".to_owned())??;
+        let key = told.recv_timeout(patience).map_err(|_| KmsError::NoAnswer)??;
         key.decrypt(path, &object.data)
     }
 }
 
-fn decode(stored: &[u8]) -> Result<EncryptedObject, String> {
-    let object = EncryptedObject::decode(stored).map_err(|error| error.to_string())?;
+fn decode(stored: &[u8]) -> Result<EncryptedObject, ObjectError> {
+    let object = EncryptedObject::decode(stored).map_err(ObjectError::Decode)?;
     check(&object)?;
     if object.data.is_empty() {
-        return Err("encrypted data is empty".into());
+        return Err(ObjectError::NoData);
     }
     Ok(object)
 }
@@ -293,24 +300,24 @@ fn keyless(object: EncryptedObject) -> EncryptedObject {
     EncryptedObject { data: Vec::new(), ..object }
 }
 
-fn check(object: &EncryptedObject) -> Result<(), String> {
+fn check(object: &EncryptedObject) -> Result<(), ObjectError> {
     if ![TYPE_KEY, TYPE_SEED].contains(&object.source_type) {
-        return Err(format!("unknown encryptedDEKSourceType: {}", object.source_type));
+        return Err(ObjectError::SourceType(object.source_type));
     }
     if object.source.is_empty() || object.source.len() > MOST_SOURCE {
-        return Err(format!("failed to validate encrypted DEK source: it has {} bytes", object.source.len()));
+        return Err(ObjectError::Source(object.source.len()));
     }
     check_key_id(&object.key_id)?;
     let annotations: usize = object.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
     if annotations > MOST_ANNOTATIONS {
-        return Err(format!("failed to validate annotations: they have {annotations} bytes"));
+        return Err(ObjectError::Annotations(annotations));
     }
     Ok(())
 }
 
-fn check_key_id(key_id: &str) -> Result<(), String> {
+fn check_key_id(key_id: &str) -> Result<(), ObjectError> {
     if key_id.is_empty() || key_id.len() > MOST_KEY_ID {
-        return Err(format!("failed to validate key id: it has {} bytes", key_id.len()));
+        return Err(ObjectError::KeyId(key_id.len()));
     }
     Ok(())
 }
@@ -320,17 +327,17 @@ impl Shared {
         lock(&self.keys).get(&fingerprint(object)).cloned()
     }
 
-    fn recent_failure(&self, object: &EncryptedObject) -> Option<String> {
+    fn recent_failure(&self, object: &EncryptedObject) -> Option<KmsError> {
         let failures = lock(&self.failures);
         failures.get(&fingerprint(object)).filter(|(at, _)| at.elapsed() < FAILED_FOR).map(|(_, error)| error.clone())
     }
 
-    fn note_failure(&self, object: &EncryptedObject, error: &str) {
+    fn note_failure(&self, object: &EncryptedObject, error: &KmsError) {
         let mut failures = lock(&self.failures);
         if failures.len() >= MOST_KEYS {
             failures.clear();
         }
-        failures.insert(fingerprint(object), (Instant::now(), error.to_owned()));
+        failures.insert(fingerprint(object), (Instant::now(), error.clone()));
     }
 
     fn keep(&self, object: &EncryptedObject, key: Arc<DataKey>) {
@@ -370,7 +377,7 @@ impl Worker {
                 () = tokio::time::sleep_until(poll_at) => {
                     let result = self.poll(&channel).await;
                     if let Err(error) = &result {
-                        tracing::warn!(provider = self.provider, error, "the KMS provider is not well");
+                        tracing::warn!(provider = self.provider, %error, "the KMS provider is not well");
                     }
                     poll_at = tokio::time::Instant::now() + if result.is_ok() { POLL } else { POLL_FAILED };
                     *lock(&self.shared.health) = result;
@@ -391,13 +398,13 @@ impl Worker {
     }
 
     /// Asks for the status, and makes a new seed when the plugin's key has changed.
-    async fn poll(&self, channel: &Channel) -> Result<(), String> {
+    async fn poll(&self, channel: &Channel) -> Result<(), KmsError> {
         let status: StatusResponse = call(channel, self.timeout, "Status", StatusRequest {}).await?;
         if !["v2", "v2beta1"].contains(&&*status.version) {
-            return Err(format!("expected KMSv2 API version v2, got {}", status.version));
+            return Err(KmsError::Version(status.version));
         }
         if status.healthz != "ok" {
-            return Err(format!("got unexpected healthz status: {}", status.healthz));
+            return Err(KmsError::Healthz(status.healthz));
         }
         check_key_id(&status.key_id)?;
         let until = Instant::now() + WRITE_FOR;
@@ -429,7 +436,7 @@ async fn data_key(
     channel: &Channel,
     timeout: Duration,
     object: &EncryptedObject,
-) -> Result<Arc<DataKey>, String> {
+) -> Result<Arc<DataKey>, KmsError> {
     if let Some(key) = shared.known(object) {
         return Ok(key);
     }
@@ -439,33 +446,33 @@ async fn data_key(
         key_id: object.key_id.clone(),
         annotations: object.annotations.clone(),
     };
-    let answer: Result<DecryptResponse, String> = call(channel, timeout, "Decrypt", request).await;
-    let bytes = answer.map_err(|error| format!("failed to decrypt DEK, error: {error}"))?.plaintext;
+    let answer: Result<DecryptResponse, KmsError> = call(channel, timeout, "Decrypt", request).await;
+    let bytes = answer.map_err(|error| KmsError::DataKey(Box::new(error)))?.plaintext;
     let key = Arc::new(DataKey::new(bytes, object.source_type)?);
     shared.keep(object, key.clone());
     Ok(key)
 }
 
-async fn call<Q, A>(channel: &Channel, timeout: Duration, method: &str, request: Q) -> Result<A, String>
+async fn call<Q, A>(channel: &Channel, timeout: Duration, method: &'static str, request: Q) -> Result<A, KmsError>
 where
     Q: Message + Default + Clone + 'static,
     A: Message + Default + 'static,
 {
     let path = format!("/v2.KeyManagementService/{method}");
-    let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
+    let path = PathAndQuery::try_from(path).map_err(|error| KmsError::Call(error.to_string()))?;
     let answer = async {
         let mut client = tonic::client::Grpc::new(channel.clone());
-        client.ready().await.map_err(|error| error.to_string())?;
+        client.ready().await.map_err(|error| KmsError::Call(error.to_string()))?;
         let codec: tonic_prost::ProstCodec<Q, A> = tonic_prost::ProstCodec::default();
         let answer = client.unary(tonic::Request::new(request), path, codec).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
+        answer.map(tonic::Response::into_inner).map_err(|status| KmsError::Call(status.message().to_owned()))
     };
     let answer = tokio::time::timeout(timeout, answer).await;
-    answer.unwrap_or_else(|_| Err(format!("the plugin did not answer {method} in {timeout:?}")))
+    answer.unwrap_or(Err(KmsError::Timeout { method, timeout }))
 }
 
 /// Names a request in the plugin's logs.
-fn uid() -> Result<String, String> {
+fn uid() -> Result<String, CipherError> {
     let bytes: [u8; 16] = random()?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -2,6 +2,7 @@
 //! stored forms (`k8s:enc:…`), so that either server reads what the other wrote.
 
 mod config;
+mod error;
 mod keys;
 mod kms;
 mod rule;
@@ -16,6 +17,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 
+pub use self::error::{CipherError, EncryptionError, EncryptionFault, KmsError, ObjectError, UnwellPlugin};
 use self::{keys::Cipher, kms::Kms, rule::Rule, store::Encrypted};
 use crate::Store;
 
@@ -53,8 +55,11 @@ enum Provider {
 }
 
 impl Encryption {
-    /// Reads the file. Fails with all that is wrong in it.
-    pub fn load(file: &Path) -> Result<Arc<Encryption>, String> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn load(file: &Path) -> Result<Arc<Encryption>, EncryptionError> {
         let current = ArcSwap::from_pointee(Loaded::read(file, None)?);
         Ok(Arc::new(Encryption { file: file.into(), current }))
     }
@@ -70,16 +75,20 @@ impl Encryption {
                 match encryption.reload().await {
                     Ok(true) => tracing::info!("the encryption configuration has changed and is in use"),
                     Ok(false) => {}
-                    Err(error) => tracing::error!(error, "the changed encryption configuration is not used"),
+                    Err(error) => tracing::error!(%error, "the changed encryption configuration is not used"),
                 }
             }
         });
     }
 
-    /// Reads the file again; whether it has changed. Keeps the configuration in use if the new one cannot be.
-    pub async fn reload(&self) -> Result<bool, String> {
+    /// Reads the file again; whether it has changed.
+    ///
+    /// # Errors
+    /// The new configuration cannot be used; then the old one stays.
+    pub async fn reload(&self) -> Result<bool, EncryptionError> {
         let current = self.current.load_full();
-        let text = std::fs::read_to_string(&self.file).map_err(|error| format!("{}: {error}", self.file.display()))?;
+        let gone = |error| EncryptionError::Gone { file: self.file.clone(), error };
+        let text = std::fs::read_to_string(&self.file).map_err(gone)?;
         if text == current.text {
             return Ok(false);
         }
@@ -98,35 +107,39 @@ impl Encryption {
     }
 
     /// Waits until the KMS providers are well, for at most `patience`: what is read before may not be decrypted at first.
-    pub async fn wait_until_well(&self, patience: Duration) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// One that is not.
+    pub async fn wait_until_well(&self, patience: Duration) -> Result<(), UnwellPlugin> {
         self.current.load_full().wait_until_well(patience).await
     }
 
     /// Each KMS provider's name and whether it is well (readyz's `kms-provider-0`, …).
-    pub fn kms_health(&self) -> Vec<(String, Result<(), String>)> {
+    pub fn kms_health(&self) -> Vec<(String, Result<(), KmsError>)> {
         self.current.load().kms.iter().map(|kms| (kms.name.clone(), kms.health())).collect()
     }
 }
 
 impl Loaded {
-    async fn wait_until_well(&self, patience: Duration) -> Result<(), String> {
+    async fn wait_until_well(&self, patience: Duration) -> Result<(), UnwellPlugin> {
         let since = tokio::time::Instant::now();
         loop {
-            let failed = self.kms.iter().find_map(|kms| kms.health().err().map(|why| (&kms.name, why)));
-            match failed {
+            let unwell = self.kms.iter().find_map(|kms| kms.unwell());
+            match unwell {
                 None => return Ok(()),
-                Some((name, why)) if since.elapsed() >= patience => return Err(format!("KMS provider {name}: {why}")),
+                Some(unwell) if since.elapsed() >= patience => return Err(unwell),
                 Some(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
     }
 
-    fn read(file: &Path, before: Option<&Loaded>) -> Result<Loaded, String> {
-        let tell = |error: String| {
-            format!("error while parsing encryption provider configuration file: {}: {error}", file.display())
-        };
-        let text = std::fs::read_to_string(file).map_err(|error| tell(error.to_string()))?;
-        let config = config::parse(&text).map_err(tell)?;
+    fn read(file: &Path, before: Option<&Loaded>) -> Result<Loaded, EncryptionError> {
+        Self::of_file(file, before).map_err(|fault| EncryptionError::File { file: file.to_owned(), fault })
+    }
+
+    fn of_file(file: &Path, before: Option<&Loaded>) -> Result<Loaded, EncryptionFault> {
+        let text = std::fs::read_to_string(file).map_err(EncryptionFault::Read)?;
+        let config = config::parse(&text)?;
         let mut loaded = Loaded { text, rules: HashMap::new(), kms: Vec::new() };
         let mut rules: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
         for (at, entry) in config.resources.iter().enumerate() {
@@ -144,7 +157,7 @@ impl Loaded {
                 let known =
                     before.and_then(|before| before.kms.iter().find(|old| old.is(&kms.name, &kms.endpoint, timeout)));
                 let plugin = known.cloned().map_or_else(|| Kms::start(&kms.name, &kms.endpoint, timeout), Ok);
-                let plugin = plugin.map_err(tell)?;
+                let plugin = plugin?;
                 plugins.insert(kms.name.clone(), plugin.clone());
                 loaded.kms.push(plugin);
             }
@@ -152,7 +165,7 @@ impl Loaded {
         for (resource, uses) in rules {
             let mut providers = Vec::new();
             for (entry, provider) in uses {
-                Provider::make(&config.resources[entry].providers[provider], &plugins, &mut providers).map_err(tell)?;
+                Provider::make(&config.resources[entry].providers[provider], &plugins, &mut providers)?;
             }
             loaded.rules.insert(resource, Arc::new(providers));
         }
@@ -166,7 +179,7 @@ impl Provider {
         config: &config::ProviderConfig,
         plugins: &HashMap<String, Arc<Kms>>,
         into: &mut Vec<Provider>,
-    ) -> Result<(), String> {
+    ) -> Result<(), CipherError> {
         type Make = fn(&[u8]) -> keys::Result<Cipher>;
         let local: [(_, _, Make); 3] = [
             (&config.aesgcm, "aesgcm", Cipher::gcm),

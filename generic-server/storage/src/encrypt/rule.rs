@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::{BROKEN, ENCRYPTED, Encryption, Provider};
+use super::{BROKEN, ENCRYPTED, Encryption, Provider, error::DecryptError};
 use crate::{Error, KeyValue};
 
 /// So many values that could not be decrypted are tried again; one is enough to find out that a key is back.
@@ -72,7 +72,9 @@ impl Rule {
     pub(super) fn encrypt(&self, key: &str, value: Bytes) -> Result<Bytes, Error> {
         let providers = self.providers();
         let (prefix, tail) = (providers.as_ref().and_then(|providers| providers.first()), value.len() + 128);
-        let failed = |error: String| Error::Unavailable(format!("the value of {key} cannot be encrypted: {error}"));
+        let failed = |error: &dyn std::error::Error| {
+            Error::Unavailable(format!("the value of {key} cannot be encrypted: {error}"))
+        };
         let out = |prefix: &str| {
             let mut out = Vec::with_capacity(prefix.len() + tail);
             out.extend_from_slice(prefix.as_bytes());
@@ -82,12 +84,12 @@ impl Rule {
             None | Some(Provider::Identity) => Ok(value),
             Some(Provider::Local { prefix, cipher }) => {
                 let mut out = out(prefix);
-                cipher.encrypt(key, &value, &mut out).map_err(|error| failed(error.into()))?;
+                cipher.encrypt(key, &value, &mut out).map_err(|error| failed(&error))?;
                 Ok(out.into())
             }
             Some(Provider::Kms { prefix, kms }) => {
                 let mut out = out(prefix);
-                kms.encrypt(key, &value, &mut out).map_err(failed)?;
+                kms.encrypt(key, &value, &mut out).map_err(|error| failed(&error))?;
                 Ok(out.into())
             }
         }
@@ -113,17 +115,17 @@ impl Rule {
             Ok(None) => stored,
             Ok(Some(value)) => value.into(),
             Err(error) => {
-                tracing::error!(key, error, "a stored value cannot be decrypted");
+                tracing::error!(key, %error, "a stored value cannot be decrypted");
                 self.note_failure(key, &stored);
-                [BROKEN, error.as_bytes()].concat().into()
+                [BROKEN, error.to_string().as_bytes()].concat().into()
             }
         }
     }
 
     /// The value; `None`: as it is stored.
-    fn try_decrypt(&self, key: &str, stored: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    fn try_decrypt(&self, key: &str, stored: &[u8]) -> Result<Option<Vec<u8>>, DecryptError> {
         let identity = || match stored.starts_with(ENCRYPTED) {
-            true => Err("identity transformer tried to read encrypted data".to_owned()),
+            true => Err(DecryptError::Identity),
             false => Ok(None),
         };
         let Some(providers) = self.providers() else { return identity() };
@@ -132,8 +134,8 @@ impl Rule {
             let Some(own) = provider.own(stored) else { continue };
             let result = match provider {
                 Provider::Identity => identity(),
-                Provider::Local { cipher, .. } => cipher.decrypt(key, own).map(Some).map_err(str::to_owned),
-                Provider::Kms { kms, .. } => kms.decrypt(key, own).map(Some),
+                Provider::Local { cipher, .. } => cipher.decrypt(key, own).map(Some).map_err(DecryptError::from),
+                Provider::Kms { kms, .. } => kms.decrypt(key, own).map(Some).map_err(DecryptError::from),
             };
             match (result, provider) {
                 (Ok(value), _) => return Ok(value),
@@ -142,7 +144,7 @@ impl Rule {
                 (Err(error), _) => failed = Some(error),
             }
         }
-        Err(failed.unwrap_or_else(|| "no matching prefix found".into()))
+        Err(failed.unwrap_or(DecryptError::NoProvider))
     }
 
     pub(super) fn is_stale(&self, stored: &[u8]) -> bool {
