@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-pub use state::{GateState, help_lines};
+pub use state::{GateError, GateState, help_lines};
 pub use versions::{BINARY, Minor, OLDEST, Versions};
 
 /// The features that are on. By default those that are on when nothing is said.

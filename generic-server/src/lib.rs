@@ -9,7 +9,7 @@
 //! assert!(Enablement::parse(&flags).is_ok());
 //! let flags = BTreeMap::from([("batch/v1/CronJobs".to_owned(), "false".to_owned())]);
 //! let why = Enablement::parse(&flags).unwrap_err();
-//! assert!(why.contains("is always lowercase plural"), "{why}");
+//! assert!(why.to_string().contains("is always lowercase plural"), "{why}");
 //! ```
 
 pub mod admission;

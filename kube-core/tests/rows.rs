@@ -118,7 +118,8 @@ fn a_server_that_behaves_like_an_older_version_serves_what_that_had() {
         let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let rows = kube_core::resources();
         let emulation = Emulation { minor, forward, named_forward };
-        let apis = Enablement::parse(&pairs).expect("versions that there are").emulating(emulation, &rows)?;
+        let apis = Enablement::parse(&pairs).expect("versions that there are").emulating(emulation, &rows);
+        let apis = apis.map_err(|why| why.to_string())?;
         let served = rows.iter().filter(|row| apis.serves(row));
         Ok::<_, String>(served.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect::<Vec<_>>())
     };

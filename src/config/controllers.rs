@@ -23,7 +23,7 @@ pub struct Controllers {
 impl Controllers {
     pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
         let selection = Selection::parse(&flags.list("controllers")).unwrap_or_else(|unknown| {
-            findings.errors.extend(unknown);
+            findings.errors.extend(unknown.iter().map(ToString::to_string));
             Selection::default()
         });
         let signing_duration = findings.duration(flags, "cluster-signing-duration");

@@ -17,7 +17,7 @@ pub(super) fn gates(flags: &Parsed, versions: Versions, findings: &mut Findings)
     let wanted: BTreeMap<String, bool> =
         flags.map("feature-gates").into_iter().map(|(name, value)| (name, is_true(value))).collect();
     let gates = GateState::new(versions, &wanted).unwrap_or_else(|why| {
-        why.into_iter().for_each(|why| findings.error(why));
+        why.iter().for_each(|why| findings.error(why.to_string()));
         GateState::default()
     });
     let unfollowed = gates.unfollowed();
@@ -36,8 +36,9 @@ pub(super) fn apis(flags: &Parsed, versions: Versions, features: &GateState, fin
     };
     let apis = Enablement::parse(&flags.map("runtime-config"));
     // Only emulation asks what there is: the rows are a sight to look through.
+    let apis = apis.map_err(|error| error.to_string());
     let apis = match versions.emulates() {
-        true => apis.and_then(|apis| apis.emulating(emulation, &rows(features))),
+        true => apis.and_then(|apis| apis.emulating(emulation, &rows(features)).map_err(|error| error.to_string())),
         false => apis,
     };
     apis.unwrap_or_else(|error| {

@@ -11,6 +11,54 @@ use super::{
     versions::{BINARY, Minor, Versions},
 };
 
+/// A gate that cannot be set so. Shown, it is what upstream says, and of what this server does not follow what it says itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// There is none of this name.
+    #[error("unrecognized feature gate: {0}")]
+    Unknown(String),
+    /// The emulated version does not have it.
+    #[error(
+        "cannot set feature gate {gate} to {value}, feature is PreAlpha at emulated version {}, min compatibility version {}",
+        Minor(.versions.emulated), Minor(.versions.compatible)
+    )]
+    Newer {
+        /// The gate.
+        gate: &'static str,
+        /// How it should be.
+        value: bool,
+        /// The versions of the server.
+        versions: Versions,
+    },
+    /// It is as it is.
+    #[error("cannot set feature gate {gate} to {value}, feature is locked to {}", !.value)]
+    Locked {
+        /// The gate.
+        gate: &'static str,
+        /// How it should be.
+        value: bool,
+    },
+    /// This server does not follow it.
+    #[error(
+        "cannot set feature gate {gate} to {value}: this server does not {} yet",
+        if *.value { "have it" } else { "do without it" }
+    )]
+    NotFollowed {
+        /// The gate.
+        gate: &'static str,
+        /// How it should be.
+        value: bool,
+    },
+    /// It is on, and others that it needs are not.
+    #[error("{gate} is enabled, but depends on features that are disabled: [{}]", .off.join(" "))]
+    Unmet {
+        /// The gate.
+        gate: &'static str,
+        /// Those that it needs and that are off.
+        off: Vec<&'static str>,
+    },
+}
+
 /// Gates as they are set.
 #[derive(Clone, Debug, Default)]
 pub struct GateState {
@@ -22,13 +70,13 @@ impl GateState {
     /// Sets gates by their names.
     ///
     /// # Errors
-    /// All that cannot be set so, in upstream's words; and those that this server does not follow, in its own.
-    pub fn new(versions: Versions, wanted: &BTreeMap<String, bool>) -> Result<Self, Vec<String>> {
+    /// All that cannot be set so.
+    pub fn new(versions: Versions, wanted: &BTreeMap<String, bool>) -> Result<Self, Vec<GateError>> {
         let mut wrong = Vec::new();
         let mut set = BTreeMap::new();
         for (name, value) in wanted {
             match gates::find(name).map(|gate| (gate.name, refusal(gate, *value, versions))) {
-                None => wrong.push(format!("unrecognized feature gate: {name}")),
+                None => wrong.push(GateError::Unknown(name.clone())),
                 Some((_, Some(why))) => wrong.push(why),
                 Some((name, None)) => {
                     set.insert(name, *value);
@@ -95,14 +143,13 @@ impl GateState {
         set.unwrap_or_else(|| spec.is_some_and(|spec| spec.default))
     }
 
-    fn unmet_dependencies(&self) -> Vec<String> {
+    fn unmet_dependencies(&self) -> Vec<GateError> {
         let wanted = |name: &str| gates::find(name).is_some_and(|gate| self.wanted(gate));
-        let unmet = DEPENDENCIES.iter().filter(|(feature, _)| wanted(feature)).filter_map(|(feature, needed)| {
-            let off: Vec<&str> = needed.iter().copied().filter(|name| !wanted(name)).collect();
-            let off = Some(off.join(" ")).filter(|off| !off.is_empty())?;
-            Some(format!("{feature} is enabled, but depends on features that are disabled: [{off}]"))
+        let unmet = DEPENDENCIES.iter().filter(|(gate, _)| wanted(gate)).map(|(gate, needed)| {
+            let off: Vec<&'static str> = needed.iter().copied().filter(|name| !wanted(name)).collect();
+            (*gate, off)
         });
-        unmet.collect()
+        unmet.filter(|(_, off)| !off.is_empty()).map(|(gate, off)| GateError::Unmet { gate, off }).collect()
     }
 }
 
@@ -112,22 +159,17 @@ fn is_group(gate: &Gate) -> bool {
 }
 
 /// Why a gate cannot be set so.
-fn refusal(gate: &Gate, value: bool, versions: Versions) -> Option<String> {
-    let name = gate.name;
+fn refusal(gate: &Gate, value: bool, versions: Versions) -> Option<GateError> {
+    let Gate { name: gate_name, effect, .. } = *gate;
     let Some(spec) = gate.at(versions.emulated) else {
-        let (emulated, compatible) = (Minor(versions.emulated), Minor(versions.compatible));
-        return Some(format!(
-            "cannot set feature gate {name} to {value}, feature is PreAlpha at emulated version {emulated}, min \
-             compatibility version {compatible}"
-        ));
+        return Some(GateError::Newer { gate: gate_name, value, versions });
     };
     if spec.locked && value != spec.default {
-        return Some(format!("cannot set feature gate {name} to {value}, feature is locked to {}", spec.default));
+        return Some(GateError::Locked { gate: gate_name, value });
     }
-    match gate.effect {
+    match effect {
         Effect::Fixed(way) if value != way && value != spec.default => {
-            let what = if value { "have it" } else { "do without it" };
-            Some(format!("cannot set feature gate {name} to {value}: this server does not {what} yet"))
+            Some(GateError::NotFollowed { gate: gate_name, value })
         }
         _ => None,
     }

@@ -6,13 +6,21 @@ use regex_automata::meta::Regex;
 use crate::response::Response;
 use crate::{body::Body, request::Request};
 
+/// What is no regular expression, of those that name origins; what the parser says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OriginError(String);
+
 /// The origins that may call from browsers.
 pub struct Cors(Regex);
 
 impl Cors {
     /// From regular expressions.
-    pub fn new(patterns: &[String]) -> Result<Self, String> {
-        Regex::new_many(patterns).map(Cors).map_err(|e| e.to_string())
+    ///
+    /// # Errors
+    /// One of them is none.
+    pub fn new(patterns: &[String]) -> Result<Self, OriginError> {
+        Regex::new_many(patterns).map(Cors).map_err(|e| OriginError(e.to_string()))
     }
 
     /// The answer to a preflight request.

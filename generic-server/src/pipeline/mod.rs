@@ -33,7 +33,7 @@ use tracing::Instrument;
 pub use authenticate::{Anonymous, Authentication};
 pub use authentication_metrics::AuthenticationMetrics;
 pub use concurrency::Concurrency;
-pub use cors::Cors;
+pub use cors::{Cors, OriginError};
 pub use impersonate::Impersonation;
 
 use crate::response::{self, NO_CACHE, Response};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machinery::Str;
+use machinery::{Str, meta::GroupVersionResource};
 
 use super::{Enablement, REGISTERED, Resource, compare_versions};
 
@@ -28,12 +28,44 @@ impl Emulated {
     }
 }
 
+/// What is switched on by its name, and is newer than the version that is emulated. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmulationError {
+    /// A version, none of whose resources is there.
+    #[error(
+        "cannot enable version {group}/{version} in runtime-config because all the resources have been introduced after the \
+         current version 1.{emulated}. Consider setting --runtime-config-emulation-forward-compatible=true"
+    )]
+    Version {
+        /// Its group.
+        group: String,
+        /// The version.
+        version: String,
+        /// The minor version that is emulated.
+        emulated: u32,
+    },
+    /// A resource.
+    #[error(
+        "cannot enable resource {}/{}, Resource={} in runtime-config because it is introduced at 1.{introduced} after the \
+         current version 1.{emulated}. Consider setting --runtime-config-emulation-forward-compatible=true",
+        .resource.group, .resource.version, .resource.resource
+    )]
+    Resource {
+        /// The resource.
+        resource: GroupVersionResource,
+        /// The minor version that has it first.
+        introduced: u32,
+        /// The minor version that is emulated.
+        emulated: u32,
+    },
+}
+
 impl Enablement {
     /// What is served of these rows by a server that behaves like an older version.
     ///
     /// # Errors
-    /// What is switched on by its name and not there yet, in upstream's words.
-    pub fn emulating(mut self, emulation: Emulation, rows: &[Resource]) -> Result<Self, String> {
+    /// What is switched on by its name and not there yet.
+    pub fn emulating(mut self, emulation: Emulation, rows: &[Resource]) -> Result<Self, EmulationError> {
         let mut rows: Vec<&Resource> = rows.iter().collect();
         // What an older version of a resource is decides on the newer ones.
         rows.sort_by(|a, b| compare_versions(&b.version, &a.version));
@@ -50,11 +82,11 @@ impl Enablement {
         for (group, version) in self.named_versions() {
             let mut of_version = served.iter().filter(|((g, v, _), _)| g == group && v == version).peekable();
             if of_version.peek().is_some() && !of_version.any(|(_, is_served)| *is_served) {
-                return Err(format!(
-                    "cannot enable version {group}/{version} in runtime-config because all the resources have been introduced \
-                     after the current version 1.{}. Consider setting --runtime-config-emulation-forward-compatible=true",
-                    emulation.minor
-                ));
+                return Err(EmulationError::Version {
+                    group: group.to_owned(),
+                    version: version.to_owned(),
+                    emulated: emulation.minor,
+                });
             }
         }
         self.emulated = Some(Emulated(served));
@@ -76,7 +108,7 @@ impl Enablement {
     }
 
     /// Whether a row is there although it may be newer. `lasting`: an older version of the resource is served, and no alpha.
-    fn is_there(&self, emulation: Emulation, row: &Resource, lasting: bool) -> Result<bool, String> {
+    fn is_there(&self, emulation: Emulation, row: &Resource, lasting: bool) -> Result<bool, EmulationError> {
         let (introduced, minor) = (row.availability.introduced, emulation.minor);
         let by_name = self.resource(&row.group, &row.version, &row.plural) == Some(true);
         if introduced <= minor || (emulation.forward && lasting) {
@@ -86,11 +118,12 @@ impl Enablement {
             return Ok(true);
         }
         if by_name {
-            return Err(format!(
-                "cannot enable resource {}/{}, Resource={} in runtime-config because it is introduced at 1.{introduced} after \
-                 the current version 1.{minor}. Consider setting --runtime-config-emulation-forward-compatible=true",
-                row.group, row.version, row.plural
-            ));
+            let resource = GroupVersionResource {
+                group: row.group.clone(),
+                version: row.version.clone(),
+                resource: row.plural.clone(),
+            };
+            return Err(EmulationError::Resource { resource, introduced, emulated: minor });
         }
         Ok(false)
     }

@@ -21,6 +21,47 @@ const CLASSES: [Class; 4] = [
 const OTHERS: [(&str, &[&str]); 2] =
     [("apiextensions.k8s.io", &["v1", "v1beta1"]), ("apiregistration.k8s.io", &["v1", "v1beta1"])];
 
+/// Why pairs of `--runtime-config` say nothing. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnablementError {
+    /// Nothing would be served.
+    #[error("invalid runtime-config with only api/all=false")]
+    Nothing,
+    /// A key that is neither a class, a version nor a resource.
+    #[error("runtime-config invalid key {0}")]
+    Key(String),
+    /// A key whose resource is not written in lower case.
+    #[error("invalid key {key}: group/version/resource and resource is always lowercase plural, not {resource:?}")]
+    ResourceName {
+        /// The key.
+        key: String,
+        /// Its resource.
+        resource: String,
+    },
+    /// Groups, with their versions, that are nobody's.
+    #[error("unknown api groups {}", .0.iter().map(String::as_str).collect::<Vec<_>>().join(","))]
+    UnknownGroups(BTreeSet<String>),
+    /// A version that its group does not have.
+    #[error("group version {0} that has not been registered")]
+    UnknownVersion(String),
+    /// The value of a class is neither `true` nor `false`.
+    #[error("invalid value {class}={value}")]
+    ClassValue {
+        /// The class.
+        class: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The value of a version or resource is no boolean.
+    #[error("invalid value of {key}: {value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")]
+    Value {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+}
+
 /// What is switched on or off. All that is not is served as it is by default: alpha and beta versions are not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Enablement {
@@ -35,11 +76,11 @@ impl Enablement {
     /// Reads the flag's pairs.
     ///
     /// # Errors
-    /// What is wrong, in upstream's words.
-    pub fn parse(pairs: &BTreeMap<String, String>) -> Result<Self, String> {
+    /// What is wrong.
+    pub fn parse(pairs: &BTreeMap<String, String>) -> Result<Self, EnablementError> {
         let pairs = &complete(pairs);
         if pairs.len() == 1 && pairs.get("api/all").is_some_and(|value| value == "false") {
-            return Err("invalid runtime-config with only api/all=false".to_owned());
+            return Err(EnablementError::Nothing);
         }
         let mut found = Enablement::default();
         let mut unknown = BTreeSet::new();
@@ -54,26 +95,24 @@ impl Enablement {
                     if check_version(group, version, &mut unknown)? {
                         let on = switch(key, value)?;
                         if resource.to_lowercase() != resource {
-                            return Err(format!(
-                                "invalid key {key}: group/version/resource and resource is always lowercase plural, not \
-                                 {resource:?}"
-                            ));
+                            let (key, resource) = (key.clone(), resource.to_owned());
+                            return Err(EnablementError::ResourceName { key, resource });
                         }
                         found.resources.insert((group.into(), version.into(), resource.into()), on);
                     }
                 }
-                _ => return Err(format!("runtime-config invalid key {key}")),
+                _ => return Err(EnablementError::Key(key.clone())),
             }
         }
         if !unknown.is_empty() {
-            return Err(format!("unknown api groups {}", unknown.into_iter().collect::<Vec<_>>().join(",")));
+            return Err(EnablementError::UnknownGroups(unknown));
         }
         for (class, _) in CLASSES {
             match pairs.get(class).map(String::as_str) {
                 None => {}
                 Some("true") => found.classes.push((class, true)),
                 Some("false") => found.classes.push((class, false)),
-                Some(other) => return Err(format!("invalid value {class}={other}")),
+                Some(value) => return Err(EnablementError::ClassValue { class, value: value.to_owned() }),
             }
         }
         Ok(found)
@@ -133,7 +172,7 @@ fn complete(pairs: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 /// Whether the version is one of Kubernetes'; those of other groups are noted.
-fn check_version(group: &str, version: &str, unknown: &mut BTreeSet<String>) -> Result<bool, String> {
+fn check_version(group: &str, version: &str, unknown: &mut BTreeSet<String>) -> Result<bool, EnablementError> {
     let shown = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let Some((_, versions)) = REGISTERED.iter().chain(&OTHERS).find(|(known, _)| *known == group) else {
         unknown.insert(shown);
@@ -142,15 +181,15 @@ fn check_version(group: &str, version: &str, unknown: &mut BTreeSet<String>) -> 
     if versions.contains(&version) {
         return Ok(true);
     }
-    Err(format!("group version {shown} that has not been registered"))
+    Err(EnablementError::UnknownVersion(shown))
 }
 
 /// The value of a version or resource: Go's booleans; none at all is on.
-fn switch(key: &str, value: &str) -> Result<bool, String> {
+fn switch(key: &str, value: &str) -> Result<bool, EnablementError> {
     match value {
         "" | "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
-        _ => Err(format!("invalid value of {key}: {value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")),
+        _ => Err(EnablementError::Value { key: key.to_owned(), value: value.to_owned() }),
     }
 }
 
@@ -170,7 +209,8 @@ mod tests {
 
     fn parse(text: &str) -> Result<Enablement, String> {
         let pairs = text.split(',').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        Enablement::parse(&pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Enablement::parse(&pairs).map_err(|why| why.to_string())
     }
 
     #[test]

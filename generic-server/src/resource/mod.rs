@@ -14,7 +14,7 @@ mod version_name;
 pub use columns::{Column, Printer};
 pub use conversion::{Conversion, Converter, RemoteConversion};
 pub use emulation::Emulation;
-pub use enablement::Enablement;
+pub use enablement::{Enablement, EnablementError};
 pub use registered::REGISTERED;
 pub use row::{Availability, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField};
 pub use strategy::{Strategy, WriteContext};

@@ -54,7 +54,7 @@ use machinery::Str;
 pub use authorities::{Authorities, AuthorityFiles};
 pub use client::Door;
 pub use names::names;
-pub use selection::Selection;
+pub use selection::{Selection, UnknownController};
 
 use families::Families;
 use kinds::Kinds;

@@ -2,6 +2,11 @@
 
 use crate::names::{NAMES, Name};
 
+/// A name of a controller that nobody has. Shown, it is what kube-controller-manager says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not in the list of known controllers")]
+pub struct UnknownController(pub String);
+
 /// What the flag says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection(Vec<Item>);
@@ -17,8 +22,8 @@ impl Selection {
     /// with a name before those without; none: it does not run.
     ///
     /// # Errors
-    /// A name that nobody has, in kube-controller-manager's words.
-    pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, Vec<String>> {
+    /// All names that nobody has.
+    pub fn parse<S: AsRef<str>>(items: &[S]) -> Result<Self, Vec<UnknownController>> {
         let (mut parsed, mut unknown) = (Vec::new(), Vec::new());
         for item in items {
             let item = item.as_ref();
@@ -29,7 +34,7 @@ impl Selection {
             }
             match NAMES.iter().find(|known| known.is(name)) {
                 Some(Name { name, .. }) => parsed.push(Item::One { name, on }),
-                None => unknown.push(format!("{name:?} is not in the list of known controllers")),
+                None => unknown.push(UnknownController(name.to_owned())),
             }
         }
         if unknown.is_empty() { Ok(Selection(parsed)) } else { Err(unknown) }
@@ -90,6 +95,6 @@ mod tests {
             "\"nosuch\" is not in the list of known controllers",
             "\"deployment-controller\" is not in the list of known controllers",
         ];
-        assert_eq!(unknown, expect);
+        assert_eq!(unknown.iter().map(ToString::to_string).collect::<Vec<_>>(), expect);
     }
 }

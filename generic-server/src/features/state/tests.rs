@@ -8,7 +8,8 @@ const FACTS: &str = include_str!("../facts.tsv");
 
 fn state(minor: u32, set: &[(&str, bool)]) -> Result<GateState, Vec<String>> {
     let wanted = set.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    GateState::new(Versions::emulating(minor), &wanted)
+    let state = GateState::new(Versions::emulating(minor), &wanted);
+    state.map_err(|wrong| wrong.iter().map(ToString::to_string).collect())
 }
 
 /// What a row of the table is, for messages.
