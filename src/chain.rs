@@ -181,6 +181,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         metrics: &metrics,
         flow_control: flow_control.as_ref(),
         embedded: stores.embedded.clone(),
+        tables: tables.all(),
         openapi: OpenApi::new(
             tables.all(),
             pages::published(extensions.definitions.lister().clone()),

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use generic_server::{
     flow_control::{Dumps, FlowControl},
     metrics::{Metrics, MetricsEndpoint},
     openapi::Published,
-    pages::{Flagz, Index, Logs, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version},
+    pages::{
+        Differences, Flagz, Forks, Index, Logs, NothingHere, OpenApi, Profiles, Snapshots, Statusz, Verbosity, Version,
+    },
     registry::Lister,
     server::{Builder, GenericServer},
+    table::ResourceTable,
 };
 use machinery::codec::json::scan::{self, Step};
 use storage::embedded::Embedded;
@@ -22,6 +26,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) flow_control: Option<&'a Arc<FlowControl>>,
     /// The store, if it is the embedded one.
     pub(crate) embedded: Option<Arc<Embedded>>,
+    /// The rows of all servers.
+    pub(crate) tables: Vec<Arc<ArcSwap<ResourceTable>>>,
     pub(crate) openapi: Arc<OpenApi>,
     pub(crate) checks: Checks,
 }
@@ -68,7 +74,12 @@ impl Sources<'_> {
         }
         if let Some(store) = &self.embedded {
             let snapshots = Snapshots::new(store.clone(), &self.config.data_dir);
-            front = front.unlisted("/debug/storage/snapshot", Arc::new(snapshots));
+            let forks = Arc::new(Forks::new(store.clone(), &self.config.data_dir));
+            front = front
+                .unlisted("/debug/storage/snapshot", Arc::new(snapshots))
+                .unlisted("/debug/storage/fork", forks.clone())
+                .prefix("/debug/storage/fork/", forks)
+                .unlisted("/debug/storage/diff", Arc::new(Differences::new(store.clone(), self.tables.clone())));
         }
         if let Some(control) = self.flow_control {
             front = front.prefix("/debug/api_priority_and_fairness/", Arc::new(Dumps(control.clone())));

@@ -29,19 +29,23 @@ pub(crate) async fn open(config: &Config, egress: &Egress) -> Result<Stores> {
     let storage = &config.storage;
     let Some(remote) = &storage.etcd else {
         let dir = config.data_dir.join("store");
-        let options =
-            embedded::Options { compaction_interval: storage.compaction_interval, ..embedded::Options::default() };
-        if let Some(snapshot) = &storage.from_snapshot {
-            let started = embedded::start_from(snapshot, &dir);
-            match started.with_context(|| format!("cannot start from the snapshot {}", snapshot.display()))? {
-                true => tracing::info!(snapshot = %snapshot.display(), "the store begins as a snapshot"),
-                false => {
-                    tracing::info!(dir = %dir.display(), "there is a store already: the snapshot is not looked at")
-                }
+        let options = embedded::Options {
+            compaction_interval: storage.compaction_interval,
+            history: storage.history,
+            from_snapshot: storage.from_snapshot.clone(),
+            ..embedded::Options::default()
+        };
+        let store = match &storage.from_snapshot {
+            Some(snapshot) if !embedded::holds_store(&dir) => {
+                let why = || format!("cannot start from the snapshot {}", snapshot.display());
+                let store = Embedded::open(&dir, options).with_context(why)?;
+                tracing::info!(snapshot = %snapshot.display(), "the store begins as a snapshot");
+                store
             }
-        }
-        let store =
-            Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?;
+            _ => {
+                Embedded::open(&dir, options).with_context(|| format!("cannot open the store in {}", dir.display()))?
+            }
+        };
         return Ok(Stores { main: store.clone(), embedded: Some(store), placement: Placement::default() });
     };
     let main = connect(config, egress, remote, remote.servers.clone()).await.context("cannot reach etcd")?;

@@ -36,6 +36,8 @@ pub struct Storage {
     pub overrides: Vec<Override>,
     /// `--storage-media-type`: whether objects are written to etcd as protobuf.
     pub protobuf: bool,
+    /// `--history`: for how long what was can be read; zero: as compaction has it.
+    pub history: Duration,
     /// `--from-snapshot`: what the embedded store begins as.
     pub from_snapshot: Option<PathBuf>,
 }
@@ -115,6 +117,10 @@ impl Storage {
         if from_snapshot.is_some() && !servers.is_empty() {
             findings.error("--from-snapshot is for the embedded store, and --etcd-servers chooses etcd");
         }
+        let history = findings.duration(flags, "history");
+        if !history.is_zero() && !servers.is_empty() {
+            findings.error("--history is for the embedded store, and --etcd-servers chooses etcd");
+        }
         let ca = findings.file(flags, "etcd-cafile");
         let certificate = findings.pair(flags, "etcd-certfile", "etcd-keyfile");
         Self {
@@ -131,6 +137,7 @@ impl Storage {
             encryption,
             overrides,
             protobuf,
+            history,
             from_snapshot,
         }
     }

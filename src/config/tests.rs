@@ -140,6 +140,10 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         assert_eq!(refused.expect_err(expect), expect, "{arguments:?}");
     };
     check(&["--data-dir="], "--data-dir must not be empty");
+    check(
+        &["--history=1h", "--etcd-servers=http://a"],
+        "--history is for the embedded store, and --etcd-servers chooses etcd",
+    );
     check(&["--from-snapshot=/nowhere"], "--from-snapshot: /nowhere: No such file or directory");
     check(
         &["--from-snapshot=/dev/null", "--etcd-servers=http://a"],

@@ -84,7 +84,8 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Ours, "cluster-signing-legacy-unknown-cert-file", String, "", Used, "The authority for the signer kubernetes.io/legacy-unknown."),
     row(Ours, "cluster-signing-legacy-unknown-key-file", String, "", Used, "The key of that authority."),
     row(Ours, "root-ca-file", String, "", Used, "The authority that the controllers publish for pods to trust this server by. Unset: the one of this server's own certificate."),
-    row(Ours, "from-snapshot", String, "", Used, "A snapshot (GET /debug/storage/snapshot) that the embedded store begins as, if --data-dir holds none yet."),
+    row(Ours, "from-snapshot", String, "", Used, "A snapshot or a fork (/debug/storage/snapshot, /debug/storage/fork) that the embedded store begins as, if --data-dir holds none yet."),
+    row(Ours, "history", Duration, "", Used, "For how long the embedded store keeps what was, at least: lists and gets ask for it by resourceVersion or by ?at=TIME. Unset: about as long as etcd-compaction-interval."),
     // Generic
     row(Generic, "advertise-address", Ip, "", Used, "The address that members of the cluster reach this server at. Unset: the bind address, or the host's own."),
     row(Generic, "cors-allowed-origins", Strings, "", Used, "Regular expressions of the origins that may use this server from a browser. None: CORS is off."),

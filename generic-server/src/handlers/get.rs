@@ -10,7 +10,7 @@ use storage::cache::ReadAt;
 use super::{
     Target,
     list_options::{parse_resource_version, parse_revision},
-    span, transform,
+    past, span, transform,
 };
 use crate::{offload, response::Response};
 
@@ -21,17 +21,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         return Err(Status::bad_request(text));
     }
     let view = transform::View::of_request(&target.request, &target.entry)?;
-    let at = match target.request.query.get("resourceVersion").unwrap_or("") {
-        "" => ReadAt::Latest,
-        "0" => ReadAt::Any,
-        text => {
-            // Kinds that are forgotten in time are in no cache of upstream's, and its store words it otherwise.
-            let revision = match target.entry.row.strategy.traits().expires {
-                true => parse_resource_version(text)?,
-                false => parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?,
-            };
-            ReadAt::NotOlderThan(revision)
-        }
+    let at = match past::moment(&target.request)? {
+        Some(moment) => ReadAt::Exact(Box::pin(past::revision(&target.registry, moment)).await?),
+        None => version(&target)?,
     };
     let info = &target.request.info;
     traces::event("About to Get from storage", |_| {});
@@ -45,4 +37,20 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         return shown.await;
     }
     offload::run(&target.request.user.name, pin!(shown)).await?
+}
+
+/// The state that a resourceVersion asks for.
+fn version(target: &Target) -> Result<ReadAt, Status> {
+    Ok(match target.request.query.get("resourceVersion").unwrap_or("") {
+        "" => ReadAt::Latest,
+        "0" => ReadAt::Any,
+        text => {
+            // Kinds that are forgotten in time are in no cache of upstream's, and its store words it otherwise.
+            let revision = match target.entry.row.strategy.traits().expires {
+                true => parse_resource_version(text)?,
+                false => parse_revision(text).map_err(|error| Status::unknown_error(error.to_string()))?,
+            };
+            ReadAt::NotOlderThan(revision)
+        }
+    })
 }

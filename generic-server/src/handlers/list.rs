@@ -11,7 +11,7 @@ use super::{
     continuation::Continuation,
     converted,
     list_options::ListOptions,
-    span,
+    past, span,
     transform::{ListMeta, View},
 };
 use crate::registry::read_error;
@@ -48,7 +48,10 @@ pub(super) async fn read_page(
     namespace: &str,
     options: &ListOptions,
 ) -> Result<Page, Status> {
-    let at = options.read_at()?;
+    let at = match options.at.filter(|_| options.continuation.is_none()) {
+        Some(moment) => ReadAt::Exact(past::revision(registry, moment).await?),
+        None => options.read_at()?,
+    };
     let snapshot = match registry.cache().read(at).await {
         Ok(snapshot) => snapshot,
         Err(CacheError::Expired { .. }) => return Err(expired(registry, options).await),

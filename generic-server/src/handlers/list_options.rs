@@ -1,6 +1,9 @@
 //! ListOptions: which objects of a collection, at which revision, how many.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use machinery::{
     Str, Value,
@@ -16,7 +19,7 @@ use storage::{
     cache::{Fields, Filter, Labels, Object, ReadAt, Term},
 };
 
-use super::{continuation::Continuation, shard::Shard};
+use super::{continuation::Continuation, past, shard::Shard};
 use crate::{features::Features, options::parse_int, registry::metadata, request::Request, resource::Resource};
 
 /// The options of a list, a watch or a deletion of a collection.
@@ -27,6 +30,8 @@ pub(super) struct ListOptions {
     pub resource_version: Str,
     /// `Exact`, `NotOlderThan` or empty.
     pub version_match: Str,
+    /// The moment whose state a list is of.
+    pub at: Option<SystemTime>,
     /// The most objects in one answer; 0 means all.
     pub limit: usize,
     /// Where a list goes on.
@@ -201,6 +206,7 @@ impl ListOptions {
             selection: Arc::new(Selection { labels, fields, shard: shard(request, features)? }),
             resource_version: version,
             version_match,
+            at: past::moment(request)?,
             limit: usize::try_from(limit).unwrap_or(0),
             continuation: None,
             bookmarks: query.flag("allowWatchBookmarks"),

@@ -12,6 +12,7 @@ mod delete_options;
 mod get;
 mod list;
 mod list_options;
+mod past;
 mod patch;
 mod permission;
 pub mod scale;
@@ -200,13 +201,17 @@ async fn serve_object(target: Target) -> Result<Response, Status> {
     match target.request.info.verb {
         Verb::Get => get::serve(target).await,
         Verb::List => Box::pin(list::serve(target)).await,
-        Verb::Watch => Box::pin(watch::serve(target)).await,
+        Verb::Watch => {
+            past::refuse(&target.request)?;
+            Box::pin(watch::serve(target)).await
+        }
         _ => Box::pin(serve_write(target)).await,
     }
 }
 
 async fn serve_write(mut target: Target) -> Result<Response, Status> {
     let mut warnings = Vec::new();
+    past::refuse(&target.request)?;
     let answer = match target.request.info.verb {
         Verb::Create => create::serve(&mut target, &mut warnings).await,
         Verb::Update => update::serve(&mut target, &mut warnings).await,

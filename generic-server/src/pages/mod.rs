@@ -2,9 +2,11 @@
 //! program should read; the first two have documents for programs beside it.
 
 mod debug;
+mod differences;
 mod discovery;
 mod file;
 mod flagz;
+mod forks;
 mod index;
 mod logs;
 mod openapi;
@@ -14,8 +16,10 @@ mod socket;
 mod statusz;
 
 pub use debug::{Profiles, SetVerbosity, Verbosity};
+pub use differences::Differences;
 pub use discovery::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use flagz::Flagz;
+pub use forks::Forks;
 pub use index::{Build, Index, NothingHere, Version};
 pub use logs::Logs;
 pub use openapi::OpenApi;

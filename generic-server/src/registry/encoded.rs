@@ -1,7 +1,10 @@
 //! A store that objects are written to in protobuf, as upstream's server writes them. Whatever is read is read as it is:
 //! registries read both forms.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,6 +50,10 @@ impl Store for Encoded {
 
     async fn range(&self, range: Range) -> Result<RangeResult, Error> {
         self.0.range(range).await
+    }
+
+    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
+        self.0.revision_at(time).await
     }
 
     async fn count(&self, prefix: &str) -> Result<usize, Error> {

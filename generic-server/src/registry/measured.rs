@@ -3,7 +3,7 @@
 use std::{
     array::from_fn,
     sync::{Arc, LazyLock, OnceLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -133,6 +133,10 @@ impl Store for Measured {
 
     async fn range(&self, range: Range) -> Result<RangeResult, Error> {
         self.timed(Operation::List, self.store.range(range)).await
+    }
+
+    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
+        self.store.revision_at(time).await
     }
 
     async fn count(&self, prefix: &str) -> Result<usize, Error> {

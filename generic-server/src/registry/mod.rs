@@ -195,7 +195,9 @@ impl Registry {
             | StoreError::FutureRevision { .. }
             | StoreError::Corrupt(_)
             | StoreError::InvalidKey(_)
-            | StoreError::NewerFormat { .. } => Status::internal_error(error),
+            | StoreError::NewerFormat { .. }
+            | StoreError::NewerSnapshot { .. }
+            | StoreError::NoTimes => Status::internal_error(error),
         }
     }
 }

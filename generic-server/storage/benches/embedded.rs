@@ -122,7 +122,7 @@ fn reads(criterion: &mut Criterion) {
         std::fs::remove_dir(folder.path()).unwrap();
         let file = folder.path().with_extension("snapshot");
         load.runtime.block_on(load.store.snapshot(file.clone())).unwrap();
-        storage::embedded::restore(&file, folder.path()).unwrap();
+        storage::embedded::start_from(&file, folder.path()).unwrap();
         bencher.iter_batched(
             || (),
             |()| {

@@ -1,6 +1,9 @@
 //! The storage trait: etcd's semantics, nothing of any engine.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -139,6 +142,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads a range. Fails with [`Error::Compacted`] or [`Error::FutureRevision`].
     async fn range(&self, range: Range) -> Result<RangeResult, Error>;
+
+    /// The revision of the state at a time, which must not be in the future. Fails with [`Error::Compacted`] if that is not kept
+    /// any more, and with [`Error::NoTimes`] if the store does not know when things were written.
+    async fn revision_at(&self, _time: SystemTime) -> Result<Revision, Error> {
+        Err(Error::NoTimes)
+    }
 
     /// The number of keys that start with `prefix`.
     async fn count(&self, prefix: &str) -> Result<usize, Error>;

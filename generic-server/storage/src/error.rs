@@ -59,6 +59,17 @@ pub enum Error {
         /// The newest format this version reads.
         supported: u32,
     },
+    /// A snapshot was made by a newer version.
+    #[error("the snapshot is of a newer version: it has format {found}, this version reads up to {supported}")]
+    NewerSnapshot {
+        /// The format found.
+        found: u32,
+        /// The newest format this version reads.
+        supported: u32,
+    },
+    /// The store does not know when things were written.
+    #[error("the store does not keep the times of its revisions")]
+    NoTimes,
     /// The store is closed.
     #[error("the store is closed")]
     Closed,

@@ -467,9 +467,9 @@ async fn newer_formats_are_refused() {
     filled(folder.path(), 5).await;
     let format = folder.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace('2', "3")).unwrap();
+    fs::write(&format, text.replace('3', "4")).unwrap();
     let open = || Embedded::open(folder.path(), Options::default()).map(drop);
-    assert!(matches!(open(), Err(Error::NewerFormat { found: 3, supported: 2 })));
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 4, supported: 3 })));
     fs::write(&format, "gibberish").unwrap();
     assert!(matches!(open(), Err(Error::Corrupt(_))));
     fs::write(&format, text).unwrap();
@@ -479,7 +479,7 @@ async fn newer_formats_are_refused() {
     write.open_table(state).unwrap().insert("format", 7).unwrap();
     write.commit().unwrap();
     drop(database);
-    assert!(matches!(open(), Err(Error::NewerFormat { found: 7, supported: 2 })));
+    assert!(matches!(open(), Err(Error::NewerFormat { found: 7, supported: 3 })));
 }
 
 /// A small file system of its own, gone at the end.

@@ -13,11 +13,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use faulty::{Plan, faulty_beside};
+use faulty::{Fault, How, Plan, faulty_beside};
 use storage::{
     Error, Expect, Range, Store,
     conformance::{Recorder, create},
-    embedded::{Embedded, Options, Restored, restore, restore_into, start_from},
+    embedded::{Embedded, Options, Restored, Snapshot, restore_into, start_from, verify},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -45,9 +45,9 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     let at = Range { prefix: "/".into(), at: Some(revision), ..Range::default() };
     let expect = store.range(at).await.unwrap().items;
     let restored = folder.path().join("restored");
-    assert_eq!(restore(&file, &restored).unwrap(), revision);
-    assert!(restore(&file, &restored).is_err(), "a store that is there is not overwritten");
-    assert!(restore(&file, &folder.path().join("data")).is_err(), "a folder in use");
+    assert!(start_from(&file, &restored).unwrap());
+    assert!(!start_from(&file, &restored).unwrap(), "a store that is there is not overwritten");
+    assert!(start_from(&file, &folder.path().join("data")).is_err(), "a folder in use");
     let restored = Embedded::open(&restored, Options::default()).unwrap();
     let found = restored.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap();
     assert_eq!((found.items, found.revision), (expect, revision));
@@ -55,7 +55,7 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     restored.close().await;
     let bytes = fs::read(&file).unwrap();
     fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
-    let refused = restore(&file, &folder.path().join("bad"));
+    let refused = start_from(&file, &folder.path().join("bad"));
     assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
     store.close().await;
 }
@@ -124,6 +124,149 @@ async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
     fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     assert!(restore_into(&store, file).await.is_err());
     assert_eq!(all(&store).await.unwrap(), before, "a damaged snapshot changes nothing");
+    store.close().await;
+}
+
+/// Reads a snapshot to its end.
+fn rest(snapshot: &mut Snapshot, bytes: &mut Vec<u8>) {
+    while let Some(piece) = snapshot.next_piece().unwrap() {
+        bytes.extend_from_slice(&piece);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_is_what_was_when_it_was_asked_for_whatever_is_written_while_it_is_read() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let value = |round: usize, n: usize| Bytes::from(format!("{round}/{n} ").repeat(100));
+    let mut revisions = Vec::new();
+    for n in 0..1500 {
+        revisions.push(store.put(&format!("/k/{n:04}"), value(0, n), Expect::Absent, None).await.unwrap());
+    }
+    let mut snapshot = store.read_snapshot().await.unwrap();
+    let expect = all(&store).await.unwrap();
+    let mut bytes = snapshot.next_piece().unwrap().unwrap().to_vec();
+    // Everything is written over, several times, and what was is compacted: pages are used again.
+    for round in 1..5 {
+        for (n, revision) in revisions.iter_mut().enumerate() {
+            let expect = Expect::Revision(*revision);
+            *revision = store.put(&format!("/k/{n:04}"), value(round, n), expect, None).await.unwrap();
+        }
+        store.compact(store.revision().await.unwrap()).await.unwrap();
+        // Each brings all that there is into the database.
+        drop(store.read_snapshot().await.unwrap());
+        drop(store.read_snapshot().await.unwrap());
+    }
+    rest(&mut snapshot, &mut bytes);
+    assert_eq!(bytes.len() as u64, snapshot.size());
+    let file = folder.path().join("snapshot");
+    fs::write(&file, &bytes).unwrap();
+    verify(&file).unwrap();
+    let began = folder.path().join("began");
+    assert!(start_from(&file, &began).unwrap());
+    let began = Embedded::open(&began, Options::default()).unwrap();
+    assert!(all(&began).await.unwrap() == expect);
+    assert_eq!(began.revision().await.unwrap(), snapshot.revision());
+    began.close().await;
+    let left: Vec<_> = fs::read_dir(folder.path().join("data")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert!(!left.iter().any(|name| name == "store.kept"), "{left:?}");
+    store.close().await;
+    // The engine finds every page of it in order.
+    bytes.truncate(bytes.len() - 544);
+    fs::write(&file, &bytes).unwrap();
+    assert!(redb::Database::open(&file).unwrap().check_integrity().unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_was_cut_or_altered_or_is_newer_is_refused_and_leaves_nothing() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..50 {
+        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
+    }
+    let file = folder.path().join("snapshot");
+    store.snapshot(file.clone()).await.unwrap();
+    let (before, whole) = (all(&store).await.unwrap(), fs::read(&file).unwrap());
+    let end = whole.len() - 544;
+    let dir = folder.path().join("begun");
+    for len in [0, 1, 511, 4096, end - 4096, end, end + 1, end + 512, whole.len() - 1] {
+        fs::write(&file, &whole[..len]).unwrap();
+        let refused = start_from(&file, &dir);
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{len}: {refused:?}");
+        let refused = restore_into(&store, file.clone()).await;
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{len}: {refused:?}");
+    }
+    let cut_inside = [&whole[..8192], &whole[12288..]].concat();
+    fs::write(&file, cut_inside).unwrap();
+    let refused = start_from(&file, &dir).unwrap_err().to_string();
+    assert!(refused.contains("it should have"), "{refused}");
+    let mut altered = whole.clone();
+    altered[end / 2] ^= 1;
+    fs::write(&file, &altered).unwrap();
+    let refused = restore_into(&store, file.clone()).await.unwrap_err().to_string();
+    assert!(refused.contains("its checksum is another"), "{refused}");
+    let mut newer = whole.clone();
+    let form = whole[end..].iter().position(|byte| *byte == b'\n').unwrap() + end - 1;
+    newer[form] = b'9';
+    fs::write(&file, &newer).unwrap();
+    for refused in [start_from(&file, &dir).map(drop), restore_into(&store, file.clone()).await.map(drop)] {
+        assert!(matches!(refused, Err(Error::NewerSnapshot { found: 9, supported: 1 })), "{refused:?}");
+    }
+    assert_eq!(all(&store).await.unwrap(), before);
+    fs::write(&file, &whole).unwrap();
+    assert!(start_from(&file, &dir).unwrap(), "nothing was left there");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_a_snapshot_that_stays_as_it_is_while_the_store_goes_on() {
+    let folder = scratch::folder();
+    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    for n in 0..200 {
+        create(&*store, &format!("/k/{n}"), &n.to_string()).await;
+    }
+    let (file, expect) = (folder.path().join("fork"), all(&store).await.unwrap());
+    let fork = store.fork(file.clone()).await.unwrap();
+    assert_eq!((fork.revision, fork.size), (store.revision().await.unwrap(), fs::metadata(&file).unwrap().len()));
+    for n in 0..200 {
+        create(&*store, &format!("/later/{n}"), &n.to_string()).await;
+    }
+    store.snapshot(folder.path().join("snapshot")).await.unwrap();
+    verify(&file).unwrap();
+    for name in ["one", "two"] {
+        let options = Options { from_snapshot: Some(file.clone()), ..Options::default() };
+        let begun = Embedded::open(&folder.path().join(name), options.clone()).unwrap();
+        assert_eq!(all(&begun).await.unwrap(), expect);
+        create(&*begun, "/own", name).await;
+        begun.close().await;
+        drop(begun);
+        let again = Embedded::open(&folder.path().join(name), options).unwrap();
+        assert_eq!(all(&again).await.unwrap().len(), 201, "a store that is there goes on");
+        again.close().await;
+    }
+    let refused = store.fork(folder.path().join("no folder/fork")).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    create(&*store, "/last", "x").await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_kept_for_a_snapshot_ends_it_and_no_write() {
+    let folder = scratch::folder();
+    let plan = Arc::<Mutex<Plan>>::default();
+    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
+    let store = Embedded::open(&folder.path().join("data"), options).unwrap();
+    create(&*store, "/a", "1").await;
+    let mut snapshot = store.read_snapshot().await.unwrap();
+    let call = ("create".into(), "store.kept".into());
+    plan.lock().unwrap().faults.push(Fault { call, nth: 0, how: How::Undone, times: 1 });
+    create(&*store, "/b", "1").await;
+    drop(store.read_snapshot().await.unwrap());
+    assert!(matches!(snapshot.next_piece(), Err(Error::Unavailable(_))));
+    create(&*store, "/c", "1").await;
+    store.health().await.unwrap();
+    let (mut snapshot, mut bytes) = (store.read_snapshot().await.unwrap(), Vec::new());
+    rest(&mut snapshot, &mut bytes);
     store.close().await;
 }
 

@@ -22,6 +22,7 @@ mod fairness;
 mod flow_control;
 mod go_clients;
 mod helm;
+mod history;
 mod killed_deletions;
 mod kubectl;
 mod kubectl_apply;

@@ -6,6 +6,7 @@ use integration_tests::{Server, send};
 use serde_json::{Value, json};
 
 const PATH: &str = "/debug/storage/snapshot";
+const FORK: &str = "/debug/storage/fork";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn write(server: &Server, method: &str, name: &str, value: &str) -> u64 {
@@ -78,7 +79,42 @@ fn servers_begin_as_a_snapshot_of_another() {
     let mut refused = Server::prepare();
     refused.set_arguments(&[&flag]);
     let said = refused.run_in_vain();
-    assert!(said.contains("cannot start from the snapshot"), "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| line.contains("cannot start from the snapshot")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("it was cut short"), "{said}");
+}
+
+#[test]
+fn a_fork_of_a_running_server_is_what_others_begin_as() {
+    let first = Server::start();
+    write(&first, "POST", "here", "before");
+    let make = || {
+        let reply = first.request("POST", FORK, None);
+        assert_eq!(reply.status, 201, "{}", reply.text());
+        reply.json()
+    };
+    let (fork, other) = (make(), make());
+    assert_ne!(fork["path"], other["path"]);
+    let revision = write(&first, "PUT", "here", "after");
+    assert!(fork["resourceVersion"].as_str().and_then(|v| v.parse::<u64>().ok()) < Some(revision), "{fork}");
+    let path = fork["path"].as_str().expect("a path").to_owned();
+    assert_eq!(std::fs::metadata(&path).expect("a file").len(), fork["bytes"].as_u64().expect("a number"));
+    for text in ["one", "two"] {
+        let mut begun = Server::prepare();
+        begun.set_arguments(&[&format!("--from-snapshot={path}")]);
+        begun.run();
+        assert_eq!(value(&begun, "here"), json!("before"));
+        write(&begun, "PUT", "here", text);
+    }
+    assert_eq!(value(&first, "here"), json!("after"));
+    let remove = |name: &str| first.request("DELETE", &format!("{FORK}/{name}"), None).status;
+    let name = fork["name"].as_str().expect("a name");
+    assert_eq!(remove("..%2Fadmin.kubeconfig"), 404);
+    assert_eq!(remove("fork-..%2f..%2Fadmin.kubeconfig"), 404);
+    assert_eq!(remove(name), 200);
+    assert!(!std::path::Path::new(&path).exists());
+    assert_eq!(remove(name), 404);
+    assert_eq!(first.request("GET", FORK, None).status, 405);
+    assert!(first.data().join("admin.kubeconfig").exists());
 }
 
 #[test]
@@ -93,7 +129,10 @@ fn what_is_no_snapshot_changes_nothing_and_nobody_gets_one_who_may_not() {
     };
     refused(b"");
     refused(b"something else");
-    refused(&snapshot[..snapshot.len() / 2]);
+    for part in [1, 2, 3] {
+        refused(&snapshot[..snapshot.len() * part / 4]);
+    }
+    refused(&snapshot[..snapshot.len() - 1]);
     assert_eq!(value(&server, "here"), "x");
     assert_eq!(server.request("POST", PATH, None).status, 405);
     let left = std::fs::read_dir(server.data()).expect("a folder").flatten();

@@ -11,7 +11,7 @@ mod snapshot;
 
 use std::{
     collections::BTreeSet,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Instant,
 };
@@ -79,7 +79,6 @@ struct Shared {
     /// The types of the alarms that are raised.
     alarms: RwLock<BTreeSet<i32>>,
     limits: Limits,
-    dir: PathBuf,
     cluster: u64,
     member: u64,
 }
@@ -144,7 +143,6 @@ impl Database {
             alarms: RwLock::new(loaded.alarms),
             cluster: loaded.cluster,
             member: loaded.member,
-            dir: dir.to_owned(),
             store,
             limits,
         });
@@ -310,13 +308,9 @@ impl Database {
         Ok(self.shared.store.defragment().await?)
     }
 
-    /// Writes the database as it is now to a new file in its folder, which is gone when this is dropped.
-    pub(crate) async fn snapshot(&self) -> Result<tempfile::TempPath, Refusal> {
-        let failed = |error: std::io::Error| Refusal::Unavailable(format!("no file for a snapshot: {error}"));
-        let file = tempfile::Builder::new().prefix("snapshot-").tempfile_in(&self.shared.dir).map_err(failed)?;
-        let path = file.into_temp_path();
-        self.shared.store.snapshot(path.to_path_buf()).await?;
-        Ok(path)
+    /// The database as it is now, to be read while it serves.
+    pub(crate) async fn snapshot(&self) -> Result<storage::embedded::Snapshot, Refusal> {
+        Ok(self.shared.store.read_snapshot().await?)
     }
 
     /// The changes from a revision on, as far as they are read at once.

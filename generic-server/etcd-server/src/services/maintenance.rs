@@ -1,9 +1,9 @@
 //! What operators ask: status, alarms, checksums, snapshots.
 
-use std::{io::Read as _, path::Path, sync::Arc};
+use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use bytes::Bytes;
+use storage::embedded::Snapshot;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
@@ -18,8 +18,6 @@ use crate::{
     },
 };
 
-/// Bytes of a snapshot in one message.
-const PIECE: usize = 64 << 10;
 /// Pieces of a snapshot that may wait for the client.
 const WAITING: usize = 4;
 
@@ -46,23 +44,17 @@ impl Maintenance {
     }
 }
 
-/// Hands on the pieces of a file, each with how many bytes follow, as long as they are taken; and then, as clients expect it,
-/// the file's SHA-256.
-fn send_file(path: &Path, mut take: impl FnMut(Bytes, u64) -> bool) -> std::io::Result<()> {
-    let (mut file, mut sum) = (std::fs::File::open(path)?, Context::new(&SHA256));
-    let (mut left, mut piece) = (file.metadata()?.len() + SHA256_OUTPUT_LEN as u64, vec![0; PIECE]);
-    loop {
-        let read = file.read(&mut piece)?;
-        sum.update(&piece[..read]);
-        if read == 0 {
-            take(Bytes::copy_from_slice(sum.finish().as_ref()), 0);
-            return Ok(());
-        }
-        left = left.saturating_sub(read as u64);
-        if !take(Bytes::copy_from_slice(&piece[..read]), left) {
-            return Ok(());
+/// Hands on the pieces of a snapshot, each with how many bytes follow, as long as they are taken. Its size and its end are what
+/// clients expect: 32 bytes more than a multiple of 512, the SHA-256.
+fn send_pieces(mut snapshot: Snapshot, mut take: impl FnMut(Bytes, u64) -> bool) -> Result<(), storage::Error> {
+    let mut left = snapshot.size();
+    while let Some(piece) = snapshot.next_piece()? {
+        left = left.saturating_sub(piece.len() as u64);
+        if !take(piece, left) {
+            break;
         }
     }
+    Ok(())
 }
 
 #[tonic::async_trait]
@@ -130,13 +122,13 @@ impl maintenance_server::Maintenance for Maintenance {
     type SnapshotStream = Streamed<SnapshotResponse>;
 
     async fn snapshot(&self, _request: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        let path = self.0.database.snapshot().await?;
+        let snapshot = self.0.database.snapshot().await?;
         let header = self.0.database.header();
         let (send, pieces) = mpsc::channel(WAITING);
         tokio::task::spawn_blocking(move || {
-            let told = |error: std::io::Error| Status::unavailable(format!("the snapshot cannot be read: {error}"));
+            let told = |error: storage::Error| Status::unavailable(format!("the snapshot cannot be read: {error}"));
             // Whoever does not take a piece is gone.
-            let sent = send_file(&path, |blob, remaining_bytes| {
+            let sent = send_pieces(snapshot, |blob, remaining_bytes| {
                 let response =
                     SnapshotResponse { header: Some(header), remaining_bytes, blob, version: VERSION.into() };
                 send.blocking_send(Ok(response)).is_ok()

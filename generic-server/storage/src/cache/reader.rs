@@ -1,6 +1,10 @@
 //! The cache as readers see it.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use tokio::{
@@ -19,7 +23,7 @@ use super::{
     sync::Mutex,
     writer::{Phase, Shared},
 };
-use crate::{Error, KeyValue, Revision, Store};
+use crate::{Error, KeyValue, Range, Revision, Store};
 
 /// Past snapshots kept for lists that continue.
 const PAST_SNAPSHOTS: usize = 32;
@@ -73,6 +77,17 @@ pub enum CacheError {
     /// The store, which had to be asked, failed.
     #[error(transparent)]
     Store(Error),
+}
+
+impl CacheError {
+    /// What the failure of a read of the past means.
+    fn of_past(error: Error, asked: Option<Revision>) -> CacheError {
+        match error {
+            Error::Compacted { oldest } => CacheError::Expired { asked: asked.unwrap_or(0), oldest },
+            Error::FutureRevision { asked, current } => CacheError::TooLarge { asked, current },
+            error => CacheError::Store(error),
+        }
+    }
 }
 
 /// The watch cache of one resource. [`Cache::stop`] ends its feed and its watchers; so does dropping it, but watchers hold it.
@@ -191,6 +206,7 @@ impl Cache {
             ReadAt::Latest if self.delivered().is_none() => 0,
             ReadAt::Any if self.phase() == Phase::Starting => 0,
             ReadAt::NotOlderThan(revision) if self.phase() == Phase::Starting => revision,
+            ReadAt::Exact(revision) => return self.get_exact(key, revision).await,
             _ => return Ok(self.read(at).await?.get(key).cloned()),
         };
         let latest = async {
@@ -209,6 +225,24 @@ impl Cache {
             Ok(Err(error)) => Err(CacheError::Store(error)),
             Err(_) => Err(CacheError::Store(Error::Timeout(format!("reading {key}")))),
         }
+    }
+
+    /// The entry of one key as it was at a revision: nothing else is read for it.
+    async fn get_exact(&self, key: &str, at: Revision) -> Result<Option<Entry>, CacheError> {
+        if let Some(past) = self.past(at) {
+            return Ok(past.get(key).cloned());
+        }
+        let range = Range { prefix: key.to_owned(), start: None, limit: 1, at: Some(at) };
+        let read = tokio::time::timeout(self.shared.options.patience, self.store.range(range)).await;
+        let found = read.unwrap_or_else(|_| Err(Error::Timeout(format!("reading {key}"))));
+        let found = found.map_err(|error| CacheError::of_past(error, Some(at)))?;
+        // Other keys begin with this one, and come after it.
+        Ok(found.items.into_iter().next().filter(|found| *found.key == *key).map(|found| self.entry_of(found)))
+    }
+
+    /// The revision of the state at a time; see [`Store::revision_at`].
+    pub async fn revision_at(&self, time: SystemTime) -> Result<Revision, CacheError> {
+        self.store.revision_at(time).await.map_err(|error| CacheError::of_past(error, None))
     }
 
     /// The latest snapshot, and whether the store certainly has nothing else: a remote one may.
@@ -353,11 +387,7 @@ impl Cache {
             return Ok(past);
         }
         self.shared.counters.store_reads.add(1);
-        list(&*self.store, &self.shared, at).await.map_err(|error| match error {
-            Error::Compacted { oldest } => CacheError::Expired { asked: at.unwrap_or(0), oldest },
-            Error::FutureRevision { asked, current } => CacheError::TooLarge { asked, current },
-            error => CacheError::Store(error),
-        })
+        list(&*self.store, &self.shared, at).await.map_err(|error| CacheError::of_past(error, at))
     }
 
     fn past(&self, revision: Revision) -> Option<Snapshot> {

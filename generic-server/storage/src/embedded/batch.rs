@@ -64,7 +64,7 @@ impl Batch {
             revision += 1;
             seen.insert(found.key.clone(), None);
             let (key, create_revision, previous) = (found.key.clone(), found.create_revision, found.revision);
-            let entry = Entry { key, value: None, create_revision, previous, lifetime: None };
+            let entry = Entry { key, value: None, create_revision, previous, written: now, lifetime: None };
             self.planned.push(Planned { revision, entry, answer: None });
         }
         for Write { key, change, answer } in writes {
@@ -73,7 +73,7 @@ impl Batch {
                 Change::Put { value, sum, then, expect, ttl } => (expect, Some((value, sum, ttl)), then),
                 Change::Delete { expected } => (Expect::Revision(expected), None, Vec::new()),
                 Change::All(writes) => {
-                    revision = self.plan_all(index, revision, &mut seen, writes, Some(answer));
+                    revision = self.plan_all(index, (revision, now), &mut seen, writes, Some(answer));
                     continue;
                 }
             };
@@ -99,23 +99,23 @@ impl Batch {
             let lifetime =
                 ttl.map(|ttl| Lifetime { written: now, ttl: ttl.as_millis().try_into().unwrap_or(u64::MAX) });
             let value = put.map(|(value, sum, _)| (value, sum));
-            let entry = Entry { key: key.clone(), value, create_revision, previous, lifetime };
+            let entry = Entry { key: key.clone(), value, create_revision, previous, written: now, lifetime };
             self.planned.push(Planned { revision, entry, answer: Some(answer) });
             for value in then {
                 let (previous, value) = (revision, Some(value));
                 revision += 1;
-                let entry = Entry { key: key.clone(), value, create_revision, previous, lifetime };
+                let entry = Entry { key: key.clone(), value, create_revision, previous, written: now, lifetime };
                 self.planned.push(Planned { revision, entry, answer: None });
             }
         }
     }
 
-    /// Plans writes that expect nothing, at the revisions after `revision`; returns the last one. Deletes of keys that are
+    /// Plans writes that expect nothing, at the revisions after `revision` and at the time `now`; returns the last one. Deletes of keys that are
     /// not there count as well, so that the caller knows which revision each write has.
     pub(crate) fn plan_all(
         &mut self,
         index: &Index,
-        mut revision: Revision,
+        (mut revision, now): (Revision, u64),
         seen: &mut HashMap<Arc<str>, Option<Found>>,
         writes: Writes,
         mut answer: Option<oneshot::Sender<Result<Revision, Error>>>,
@@ -128,7 +128,7 @@ impl Batch {
             let previous = current.as_ref().map_or(0, |current| current.revision);
             let key = current.map_or(key, |current| current.key);
             seen.insert(key.clone(), value.is_some().then(|| Found { key: key.clone(), revision, create_revision }));
-            let entry = Entry { key, value, create_revision, previous, lifetime: None };
+            let entry = Entry { key, value, create_revision, previous, written: now, lifetime: None };
             self.planned.push(Planned { revision, entry, answer: answer.take() });
         }
         revision

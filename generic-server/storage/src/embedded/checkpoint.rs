@@ -20,6 +20,7 @@ use super::{
     format::{LOG, STATE, STATE_APPLIED, STATE_FLOOR, STATE_OLDEST, SUM, VALUES, encode_value},
     journal::SEGMENT,
     pending::Entries,
+    snapshot::Freeze,
     trouble::Part,
     writer::{Request, Writer},
 };
@@ -130,7 +131,8 @@ fn insert_value(
 }
 
 enum Task {
-    Settle(Checkpoint),
+    /// To bring it into the database, and then to tell those who want the database as it is then.
+    Settle(Checkpoint, Vec<Freeze>),
     Adopt(Copied),
 }
 
@@ -143,7 +145,17 @@ enum Done {
 impl Task {
     fn act(self, shared: &Shared) -> Done {
         match self {
-            Task::Settle(checkpoint) => Done::Settled(checkpoint.settle(shared)),
+            Task::Settle(checkpoint, freezes) => {
+                let upto = checkpoint.upto;
+                let settled = checkpoint.settle(shared);
+                for freeze in freezes {
+                    match &settled {
+                        Ok(_) => freeze.act(shared, upto),
+                        Err(error) => freeze.refuse(error.clone()),
+                    }
+                }
+                Done::Settled(settled)
+            }
             Task::Adopt(copied) => Done::Adopted(copied.adopt(shared)),
         }
     }
@@ -300,7 +312,11 @@ impl Writer {
         let due = self.checkpoints.next(garbage).is_some_and(|at| at <= Instant::now());
         let full =
             !self.checkpoints.busy && self.checkpoints.retry_at.is_none() && self.journal.written_bytes() >= DUE_BYTES;
-        if due || full {
+        if self.checkpoints.retry_at.is_some() {
+            self.freezing.drain(..).for_each(|freeze| freeze.refuse(self.shared.trouble()));
+        }
+        let asked = !self.checkpoints.busy && !self.freezing.is_empty();
+        if due || full || asked {
             match self.checkpoints.copied.take() {
                 Some(copied) => self.checkpoints.give(Task::Adopt(copied)),
                 None => self.start_checkpoint(),
@@ -349,7 +365,8 @@ impl Writer {
         for _ in 0..MOST_TRIES {
             self.checkpoints.sweeping = false;
             let (entries, floor) = (entries.clone(), self.floor);
-            self.checkpoints.give(Task::Settle(Checkpoint { entries, dropped: Vec::new(), upto, oldest, floor }));
+            let checkpoint = Checkpoint { entries, dropped: Vec::new(), upto, oldest, floor };
+            self.checkpoints.give(Task::Settle(checkpoint, Vec::new()));
             let Err(error) = self.wait_for_checkpoint() else { return Ok(()) };
             let applied = self.shared.begin_read().and_then(|read| Ok(read_state(&read)?.applied));
             if applied.is_ok_and(|applied| applied < upto) {
@@ -398,6 +415,7 @@ impl Writer {
         let oldest = self.shared.index().oldest;
         self.checkpoints.due_at = None;
         self.journal.forget_written();
-        self.checkpoints.give(Task::Settle(Checkpoint { entries, dropped, upto, oldest, floor: self.floor }));
+        let checkpoint = Checkpoint { entries, dropped, upto, oldest, floor: self.floor };
+        self.checkpoints.give(Task::Settle(checkpoint, std::mem::take(&mut self.freezing)));
     }
 }

@@ -1,4 +1,4 @@
-//! Copies of the database while it serves: snapshots to a file, and the copy that gives unused room back.
+//! Copies of the database while it serves, which give unused room back.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -6,17 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use redb::{Database, ReadOnlyDatabase, ReadTransaction, ReadableDatabase, ReadableTable};
+use redb::{Database, ReadTransaction, ReadableTable};
 
 use super::{
     Shared,
-    checkpoint::Checkpoint,
-    disk::{failed, io_failed, open_database, panic_text, sound},
-    files::{self, FileSystem, LocalFiles, parent},
-    folder::{COPY, DATABASE, Folder, create_database, in_table, load, read_state},
-    format::{LOG, Record, STATE, STATE_JOURNAL, VALUES, decode_value},
-    pending::Entries,
-    read::View,
+    disk::{failed, open_database, panic_text},
+    files::{FileSystem, parent},
+    folder::{COPY, Folder, create_database, in_table},
+    format::{LOG, Record, STATE, VALUES, decode_value},
     room,
     trouble::Part,
     writer::{Request, Writer},
@@ -36,98 +33,6 @@ pub(crate) struct Copied {
     path: PathBuf,
     /// It has all revisions up to this one.
     upto: Revision,
-}
-
-/// Writes the store as it is now into a new file that [`restore`] takes, while the store serves. Returns its revision.
-pub(crate) fn snapshot(shared: &Shared, file: &Path) -> Result<Revision, Error> {
-    let tell = |error: std::io::Error| io_failed(&error, &file.display().to_string());
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let files = &*shared.folder.files;
-    room::check_copy(files, parent(file), shared.index().stored)?;
-    let write = || {
-        let upto = write_snapshot(files, &shared.view()?, &partial)?;
-        files.rename(&partial, file).map_err(tell)?;
-        files.sync_dir(parent(file)).map_err(tell)?;
-        Ok(upto)
-    };
-    let written = shared.reading(write);
-    if written.is_err() {
-        // It is worthless, whether it can be removed or not.
-        let _ = files.remove(&partial);
-    }
-    written
-}
-
-/// Makes a snapshot the content of a data folder that holds no store yet.
-///
-/// Fails with [`Error::Locked`], [`Error::Corrupt`] for a damaged snapshot, and [`Error::Unavailable`] if the folder is in
-/// use already.
-pub fn restore(snapshot: &Path, dir: &Path) -> Result<Revision, Error> {
-    let folder = Folder::take(dir, Arc::new(LocalFiles))?;
-    if dir.join(DATABASE).exists() {
-        return Err(Error::Unavailable(format!("{} holds a store already", dir.display())));
-    }
-    let database = open_snapshot(snapshot)?;
-    let (copy, index) = (dir.join(COPY), load(&database)?.index);
-    room::check_copy(&LocalFiles, dir, index.stored)?;
-    write_snapshot(&LocalFiles, &View::of(database.begin_read().map_err(failed)?), &copy)?;
-    folder.put_in_place(&copy)?;
-    folder.sync()?;
-    // Checks it, and marks the folder.
-    folder.open(0)?;
-    Ok(index.revision)
-}
-
-/// Whether a folder holds a store.
-pub fn holds_store(dir: &Path) -> bool {
-    dir.join(DATABASE).exists()
-}
-
-/// Makes a snapshot the content of a data folder, unless that holds a store already; whether it did. The file itself becomes
-/// the store, as a clone that shares its blocks where the file system can do that, so this takes little longer than to read
-/// the snapshot's log. The snapshot stays as it is.
-///
-/// Fails as [`restore`] does, and leaves the folder empty then.
-pub fn start_from(snapshot: &Path, dir: &Path) -> Result<bool, Error> {
-    let folder = Folder::take(dir, Arc::new(LocalFiles))?;
-    if folder.is_used()? {
-        return Ok(false);
-    }
-    let copy = dir.join(COPY);
-    let index = load(&open_snapshot(snapshot)?)?.index;
-    room::check_copy(&LocalFiles, dir, index.stored)?;
-    let cloned = files::clone(snapshot, &copy);
-    cloned.map_err(|error| io_failed(&error, &format!("cannot copy {}", snapshot.display())))?;
-    folder.put_in_place(&copy)?;
-    folder.sync()?;
-    Ok(true)
-}
-
-/// Opens a snapshot, without writing to it.
-pub(crate) fn open_snapshot(file: &Path) -> Result<ReadOnlyDatabase, Error> {
-    let name = file.display().to_string();
-    let opened = sound(&name, || redb::Builder::new().set_cache_size(1 << 20).open_read_only(file).map_err(failed));
-    opened.map_err(|error| match error {
-        Error::Corrupt(message) => Error::Corrupt(format!("{name}: {message}")),
-        error => error,
-    })
-}
-
-/// Writes all that a view has into a new database, which has no journal. Returns its revision.
-fn write_snapshot(files: &dyn FileSystem, view: &View, path: &Path) -> Result<Revision, Error> {
-    copy_all(files, &view.read, path)?;
-    let state = read_state(&view.read)?;
-    let copy = open_database(files, path, 4 << 20, &Arc::default())?;
-    let entries: Entries = view.pending.after(0).map(|(revision, entry)| (revision, entry.clone())).collect();
-    let upto = entries.get_max().map_or(state.applied, |(last, _)| *last);
-    Checkpoint { entries, dropped: Vec::new(), upto, oldest: state.oldest, floor: state.floor }.store(&copy)?;
-    let write = copy.begin_write().map_err(failed)?;
-    write.open_table(STATE).map_err(failed)?.remove(STATE_JOURNAL).map_err(failed)?;
-    write.commit().map_err(failed)?;
-    copy.close().map_err(failed)?;
-    Ok(upto)
 }
 
 /// Copies a database into a new file. Returns the newest revision in its log.

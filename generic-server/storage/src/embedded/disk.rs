@@ -2,28 +2,50 @@
 
 use std::{
     any::Any,
-    io,
+    fmt, io,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use redb::{Database, StorageBackend};
 
-use super::files::FileSystem;
+use super::{files::FileSystem, frozen::Frozen};
 use crate::Error;
 
 /// What was written to a database's file since its last sync.
 ///
 /// After a sync that failed the operating system takes what it could not write for written: reads show it, and no later sync
 /// brings it to the disk. So it is written once more before the file is used again.
-#[derive(Debug, Default)]
-pub(crate) struct Unsynced(Mutex<Vec<Range<u64>>>);
+///
+/// Who reads the file as it was at some moment is told of each write beforehand.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    ranges: Mutex<Vec<Range<u64>>>,
+    frozen: Mutex<Vec<Weak<Frozen>>>,
+}
+
+impl fmt::Debug for Unsynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsynced").field("ranges", &self.ranges).finish_non_exhaustive()
+    }
+}
 
 impl Unsynced {
     fn ranges(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on what is overwritten is kept for this reader, as long as it is there.
+    pub(crate) fn freeze(&self, frozen: &Arc<Frozen>) {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(frozen));
+    }
+
+    /// A part of the file is going to be overwritten or cut off.
+    fn changes(&self, range: &Range<u64>) {
+        let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        frozen.retain(|frozen| frozen.upgrade().inspect(|frozen| frozen.keep(range.clone())).is_some());
     }
 
     fn note(&self, range: Range<u64>) {
@@ -72,6 +94,7 @@ impl StorageBackend for Tracked {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.1.changes(&(len..u64::MAX));
         self.0.set_len(len)
     }
 
@@ -86,7 +109,9 @@ impl StorageBackend for Tracked {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.1.note(offset..offset + data.len() as u64);
+        let range = offset..offset + data.len() as u64;
+        self.1.changes(&range);
+        self.1.note(range);
         self.0.write(offset, data)
     }
 

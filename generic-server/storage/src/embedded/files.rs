@@ -30,6 +30,10 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Gives a file another name, from one that has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Makes a new file of another's content, for its owner alone, that shares its blocks until one of them is written to;
+    /// `false`, and no file, where the file system cannot do that.
+    fn share(&self, from: &Path, to: &Path) -> io::Result<bool>;
+
     /// Removes a file. One that is not there is removed already.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
@@ -71,6 +75,17 @@ impl FileSystem for LocalFiles {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn share(&self, from: &Path, to: &Path) -> io::Result<bool> {
+        let (shown, mut options) = (File::open(from)?, OpenOptions::new());
+        let made = options.write(true).create(true).truncate(true).mode(0o600).open(to)?;
+        // Why it cannot share them does not matter: the content is copied then.
+        if rustix::fs::ioctl_ficlone(&made, &shown).is_ok() {
+            return Ok(true);
+        }
+        self.remove(to)?;
+        Ok(false)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -150,6 +165,10 @@ impl FileSystem for UnsyncedFiles {
         LocalFiles.rename(from, to)
     }
 
+    fn share(&self, from: &Path, to: &Path) -> io::Result<bool> {
+        LocalFiles.share(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         LocalFiles.remove(path)
     }
@@ -205,16 +224,9 @@ pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Copies a file, for its owner alone, and brings the copy to the disk. Where the file system can, both share their blocks
-/// until one of them is written to.
-pub(crate) fn clone(from: &Path, to: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let (mut from, mut to) = (File::open(from)?, options.write(true).create(true).truncate(true).mode(0o600).open(to)?);
-    // Why it cannot share them does not matter.
-    if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
-        io::copy(&mut from, &mut to)?;
-    }
-    to.sync_all()
+/// Opens a file that is none of the folder's, to read it.
+pub(crate) fn open_to_read(path: &Path) -> io::Result<Box<dyn StorageBackend>> {
+    Ok(Box::new(LocalFile(File::open(path)?)))
 }
 
 /// Makes a folder and those above it, as far as they are not there, so that they survive a power loss.

@@ -20,6 +20,7 @@ use super::{
     },
     index::Index,
     journal::{self, Files},
+    snapshot::KEPT,
 };
 use crate::{Error, Revision};
 
@@ -60,7 +61,7 @@ pub(crate) struct State {
 /// What a database holds, as far as memory needs it.
 pub(crate) struct Loaded {
     pub(crate) index: Index,
-    /// The newest write of a key with a TTL, by the store's clock (ms).
+    /// The newest write whose time is known, by the store's clock (ms).
     pub(crate) newest: u64,
     pub(crate) state: State,
 }
@@ -107,6 +108,7 @@ impl Folder {
         let size = self.size(DATABASE)?;
         // A copy is made anew before it is used.
         let _ = self.files.remove(&self.dir.join(COPY));
+        let _ = self.files.remove(&self.dir.join(KEPT));
         if size.unwrap_or(0) == 0 {
             if format.is_some() {
                 let what = if size.is_some() { "empty" } else { "missing" };
@@ -131,7 +133,7 @@ impl Folder {
     }
 
     /// Makes a journal for a database that has none; returns its number.
-    fn add_journal(&self, database: &Database, revision: Revision) -> Result<u64, Error> {
+    pub(crate) fn add_journal(&self, database: &Database, revision: Revision) -> Result<u64, Error> {
         journal::make(&self.dir, &*self.files)?;
         let mut number = [0; 8];
         aws_lc_rs::rand::fill(&mut number).map_err(|_| Error::Unavailable("no random numbers".into()))?;
@@ -195,7 +197,7 @@ impl Folder {
         }
     }
 
-    fn write_format(&self) -> Result<(), Error> {
+    pub(crate) fn write_format(&self) -> Result<(), Error> {
         let path = self.dir.join(FORMAT);
         let written = files::replace(&*self.files, &path, format!("{FORMAT_HEAD}{VERSION}\n").as_bytes());
         written.map_err(|error| io_failed(&error, &path.display().to_string()))
@@ -246,11 +248,18 @@ pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
     let read = database.begin_read().map_err(failed)?;
     let state = read_state(&read)?;
     let mut loaded = Loaded { index: Index::new(FIRST, state.oldest), newest: 0, state };
+    let mut last = 0;
     sound("table log", || {
         let log = read.open_table(LOG).map_err(failed)?;
         for entry in log.iter().map_err(|error| in_table("log", error))? {
             let (revision, bytes) = entry.map_err(|error| in_table("log", error))?;
             let record = Record::decode(revision.value(), bytes.value())?;
+            // The checksum does not tell all revisions apart.
+            let newest = if loaded.state.journal.is_some() { loaded.state.applied } else { Revision::MAX };
+            if revision.value() <= last || revision.value() > newest {
+                return Err(Error::Corrupt(format!("table log: the record of revision {last} or the next is damaged")));
+            }
+            last = revision.value();
             let key = loaded.index.key(record.key).unwrap_or_else(|| Arc::from(record.key));
             loaded.take(revision.value(), &record, key);
         }
@@ -265,7 +274,7 @@ pub(crate) fn load(database: &impl ReadableDatabase) -> Result<Loaded, Error> {
 impl Loaded {
     /// Takes in the next revision.
     pub(crate) fn take(&mut self, revision: Revision, record: &Record<'_>, key: Arc<str>) {
-        self.newest = self.newest.max(record.lifetime.map_or(0, |lifetime| lifetime.written));
+        self.newest = self.newest.max(record.written).max(record.lifetime.map_or(0, |lifetime| lifetime.written));
         self.index.apply(revision, record, key);
     }
 }

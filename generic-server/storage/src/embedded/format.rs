@@ -9,8 +9,9 @@ use redb::TableDefinition;
 
 use crate::{Error, Revision};
 
-/// The format this version writes, and the newest that it reads. Format 1 had no journal.
-pub(crate) const VERSION: u32 = 2;
+/// The format this version writes, and the newest that it reads. Format 1 had no journal; in format 2 records did not say
+/// when they were written.
+pub(crate) const VERSION: u32 = 3;
 
 /// Revision → record (see [`Record`]).
 pub(crate) const LOG: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("log");
@@ -33,6 +34,7 @@ pub(crate) const STATE_JOURNAL: &str = "journal";
 
 const DELETE: u8 = 1;
 const TTL: u8 = 2;
+const WRITTEN: u8 = 4;
 const HEAD: usize = 1 + 8 + 8 + 4;
 /// Bytes of a checksum.
 pub(crate) const SUM: usize = 4;
@@ -62,6 +64,8 @@ pub(crate) struct Record<'a> {
     /// The revision that wrote the key before; 0 if none did.
     pub(crate) previous: Revision,
     pub(crate) value_len: u32,
+    /// The store's clock when it was written, in ms; 0: not known, since an older version wrote it.
+    pub(crate) written: u64,
     pub(crate) lifetime: Option<Lifetime>,
 }
 
@@ -69,10 +73,14 @@ impl<'a> Record<'a> {
     /// Writes the record's bytes into `out`, which it clears first.
     pub(crate) fn encode(&self, revision: Revision, out: &mut Vec<u8>) {
         out.clear();
-        out.push(if self.delete { DELETE } else { 0 } | if self.lifetime.is_some() { TTL } else { 0 });
+        let flags = [(self.delete, DELETE), (self.lifetime.is_some(), TTL), (self.written != 0, WRITTEN)];
+        out.push(flags.iter().filter(|(set, _)| *set).fold(0, |all, (_, flag)| all | flag));
         out.extend_from_slice(&self.create_revision.to_le_bytes());
         out.extend_from_slice(&self.previous.to_le_bytes());
         out.extend_from_slice(&self.value_len.to_le_bytes());
+        if self.written != 0 {
+            out.extend_from_slice(&self.written.to_le_bytes());
+        }
         if let Some(lifetime) = self.lifetime {
             out.extend_from_slice(&lifetime.written.to_le_bytes());
             out.extend_from_slice(&lifetime.ttl.to_le_bytes());
@@ -84,9 +92,9 @@ impl<'a> Record<'a> {
 
     /// Bytes that the record and its value take in the tables.
     pub(crate) fn stored(&self) -> u64 {
-        let lifetime = if self.lifetime.is_some() { 16 } else { 0 };
+        let times = if self.written != 0 { 8 } else { 0 } + if self.lifetime.is_some() { 16 } else { 0 };
         let value = if self.delete { 0 } else { self.value_len as usize + SUM };
-        (HEAD + lifetime + self.key.len() + SUM + value) as u64
+        (HEAD + times + self.key.len() + SUM + value) as u64
     }
 
     /// Reads a record; fails with [`Error::Corrupt`].
@@ -103,6 +111,11 @@ impl<'a> Record<'a> {
         let (head, mut rest) = body.split_at_checked(HEAD)?;
         let u64_at = |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let u32_at = |bytes: &[u8], at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let mut written = 0;
+        if head[0] & WRITTEN != 0 {
+            written = u64_at(rest, 0)?;
+            rest = &rest[8..];
+        }
         let mut lifetime = None;
         if head[0] & TTL != 0 {
             lifetime = Some(Lifetime { written: u64_at(rest, 0)?, ttl: u64_at(rest, 8)? });
@@ -114,6 +127,7 @@ impl<'a> Record<'a> {
             create_revision: u64_at(head, 1)?,
             previous: u64_at(head, 9)?,
             value_len: u32_at(head, 17)?,
+            written,
             lifetime,
         })
     }
@@ -179,8 +193,20 @@ mod tests {
             create_revision: 3,
             previous: 6,
             value_len: 1400,
+            written: 9,
             lifetime,
         });
-        check(Record { key: "/é", delete: true, create_revision: 3, previous: 0, value_len: 0, lifetime: None });
+        let deleted = Record {
+            key: "/é",
+            delete: true,
+            create_revision: 3,
+            previous: 0,
+            value_len: 0,
+            written: 0,
+            lifetime: None,
+        };
+        check(deleted);
+        check(Record { written: 7, ..deleted });
+        check(Record { lifetime, delete: false, ..deleted });
     }
 }

@@ -105,8 +105,8 @@ pub(crate) fn decode(store: u64, bytes: &Bytes) -> Option<Frame> {
             let sum = u32_at(bytes, take(&mut at, 4)?.start)?;
             value = Some((bytes.slice(take(&mut at, record.value_len as usize)?), sum));
         }
-        let Record { create_revision, previous, lifetime, .. } = record;
-        entries.push(Entry { key: Arc::from(record.key), value, create_revision, previous, lifetime });
+        let Record { create_revision, previous, written, lifetime, .. } = record;
+        entries.push(Entry { key: Arc::from(record.key), value, create_revision, previous, written, lifetime });
     }
     Some(Frame { head, entries, size: len.next_multiple_of(BLOCK) })
 }
@@ -138,7 +138,7 @@ pub(crate) mod tests {
     /// An entry that sets or deletes a key.
     pub(crate) fn entry(key: &str, value: Option<&str>) -> Entry {
         let value = value.map(|value| (Bytes::from(value.to_owned()), value_sum(value.as_bytes())));
-        Entry { key: key.into(), value, create_revision: 7, previous: 3, lifetime: None }
+        Entry { key: key.into(), value, create_revision: 7, previous: 3, written: 2, lifetime: None }
     }
 
     fn told(entry: &Entry) -> String {

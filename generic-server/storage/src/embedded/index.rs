@@ -124,6 +124,17 @@ impl Index {
         (found, remaining)
     }
 
+    /// The key as it was at a revision.
+    pub(crate) fn at(&self, key: &str, at: Revision) -> Option<Found> {
+        let (key, versions) = self.keys.get_key_value(key)?;
+        versions.at(at).filter(Version::exists).map(|version| version.found(key))
+    }
+
+    /// The revision that last wrote or deleted a key, up to this one.
+    pub(crate) fn last_write(&self, key: &str, at: Revision) -> Option<Revision> {
+        self.keys.get(key)?.at(at).map(|version| version.revision)
+    }
+
     /// All keys as they are now.
     pub(crate) fn all(&self) -> Vec<Found> {
         self.range("", "", 0, self.revision).0
@@ -241,7 +252,7 @@ mod tests {
         let create_revision = index.latest(key).map_or(index.revision + 1, |found| found.create_revision);
         let lifetime = ttl.map(|ttl| Lifetime { written: 0, ttl });
         let previous = index.latest(key).map_or(0, |found| found.revision);
-        let record = Record { key, delete, create_revision, previous, value_len: 1, lifetime };
+        let record = Record { key, delete, create_revision, previous, value_len: 1, written: 0, lifetime };
         index.apply(index.revision + 1, &record, key.into());
     }
 

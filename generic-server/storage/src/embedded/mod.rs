@@ -13,8 +13,10 @@ mod files;
 mod folder;
 mod format;
 mod frame;
+mod frozen;
 mod index;
 mod journal;
+mod overlay;
 mod pending;
 mod queue;
 mod read;
@@ -22,6 +24,8 @@ mod recover;
 mod replay;
 mod restore;
 mod room;
+mod snapshot;
+mod times;
 mod together;
 mod trouble;
 mod writer;
@@ -54,9 +58,10 @@ use self::{
     writer::{Request, Writer},
 };
 pub use self::{
-    copy::{holds_store, restore, start_from},
     files::{FileSystem, LocalFiles, UnsyncedFiles},
     restore::{Restored, restore_into},
+    snapshot::{Fork, Snapshot, holds_store, start_from, verify},
+    times::{Difference, Differences},
     together::LogPart,
 };
 use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch, limits};
@@ -77,6 +82,13 @@ pub struct Options {
     pub copy_check: Duration,
     /// The wall clock's reading at start; `None`: now. (Tests set clocks that jump.)
     pub wall_clock: Option<SystemTime>,
+    /// For at least how long history is kept: reads of the past can ask for any moment since then. Zero: as long as
+    /// `compaction_interval` says.
+    pub history: Duration,
+    /// What a store begins as whose folder holds none yet: a snapshot, which stays as it is. Where the file system can do that
+    /// both share their blocks, and this takes little longer than to read the snapshot's log. A folder that holds a store
+    /// is opened as it is.
+    pub from_snapshot: Option<PathBuf>,
     /// What the store's files are on. (Tests put disks that fail.)
     pub files: Arc<dyn FileSystem>,
 }
@@ -90,6 +102,8 @@ impl Default for Options {
             cache: 4 << 20,
             copy_check: Duration::from_secs(30),
             wall_clock: None,
+            history: Duration::ZERO,
+            from_snapshot: None,
             files: Arc::new(LocalFiles),
         }
     }
@@ -136,11 +150,15 @@ struct Shared {
 impl Embedded {
     /// Opens the store in a folder, which it makes if need be, and has for itself until it is closed.
     ///
-    /// Fails with [`Error::Locked`], [`Error::NewerFormat`], [`Error::Corrupt`] (naming the table), [`Error::NoSpace`] or
+    /// Fails with [`Error::Locked`], [`Error::NewerFormat`], [`Error::NewerSnapshot`], [`Error::Corrupt`] (naming the table), [`Error::NoSpace`] or
     /// [`Error::Unavailable`].
     pub fn open(dir: &Path, options: Options) -> Result<Arc<Embedded>, Error> {
         let folder = Folder::take(dir, options.files.clone())?;
-        let Opened { database, mut loaded, journal } = folder.open(options.cache)?;
+        let begins = options.from_snapshot.as_deref().filter(|_| folder.is_used().is_ok_and(|used| !used));
+        let Opened { database, mut loaded, journal } = match begins {
+            Some(snapshot) => folder.open_as(snapshot, options.cache)?,
+            None => folder.open(options.cache)?,
+        };
         let applied = loaded.state.applied;
         let found = recover::recover(journal.store(), journal.contents(), applied)?;
         let (mut pending, known) = (Pending::default(), loaded.index.revision);
@@ -172,13 +190,6 @@ impl Embedded {
         let thread = std::thread::Builder::new().name("storage-writer".into());
         thread.spawn(move || writer.run()).map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
         Ok(Arc::new(Embedded { shared }))
-    }
-
-    /// Writes the store as it is now into a new file that [`restore`] takes, while it serves. Returns the snapshot's
-    /// revision.
-    pub async fn snapshot(&self, file: PathBuf) -> Result<Revision, Error> {
-        let shared = self.shared.clone();
-        blocking(move || copy::snapshot(&shared, &file)).await
     }
 
     async fn write(&self, key: &str, change: Change) -> Result<Revision, Error> {
@@ -381,6 +392,16 @@ impl Store for Embedded {
     async fn range(&self, range: Range) -> Result<RangeResult, Error> {
         let shared = self.shared.clone();
         blocking(move || shared.range(&range)).await
+    }
+
+    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let (shared, time) = (self.shared.clone(), u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        blocking(move || {
+            shared.open()?;
+            shared.revision_at(time)
+        })
+        .await
     }
 
     async fn count(&self, prefix: &str) -> Result<usize, Error> {

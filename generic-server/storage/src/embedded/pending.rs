@@ -17,6 +17,8 @@ pub(crate) struct Entry {
     pub(crate) create_revision: Revision,
     /// The revision that it replaces, 0 if none.
     pub(crate) previous: Revision,
+    /// The store's clock when it was written, in ms; 0: not known.
+    pub(crate) written: u64,
     pub(crate) lifetime: Option<Lifetime>,
 }
 
@@ -43,6 +45,7 @@ impl Entry {
             create_revision: self.create_revision,
             previous: self.previous,
             value_len: self.value.as_ref().map_or(0, |(value, _)| value.len() as u32),
+            written: self.written,
             lifetime: self.lifetime,
         }
     }
@@ -90,7 +93,7 @@ mod tests {
     use super::*;
 
     fn entry(key: &str) -> Entry {
-        Entry { key: key.into(), value: None, create_revision: 0, previous: 0, lifetime: None }
+        Entry { key: key.into(), value: None, create_revision: 0, previous: 0, written: 0, lifetime: None }
     }
 
     #[test]

@@ -38,7 +38,10 @@ impl Shared {
 
     /// Asks the index, and takes a view that has all that the index then has: revisions come into the view before they
     /// come into the index, and leave it after.
-    fn consult<T>(&self, ask: impl FnOnce(&Index) -> Result<T, Error>) -> Result<(T, Revision, View), Error> {
+    pub(crate) fn consult<T>(
+        &self,
+        ask: impl FnOnce(&Index) -> Result<T, Error>,
+    ) -> Result<(T, Revision, View), Error> {
         let index = self.index();
         let answer = ask(&index)?;
         let view = self.view()?;

@@ -3,14 +3,13 @@
 use std::{iter::Peekable, path::PathBuf};
 
 use bytes::Bytes;
-use redb::{ReadOnlyDatabase, ReadTransaction, ReadableDatabase};
+use redb::{Database, ReadTransaction, ReadableDatabase};
 use tokio::sync::oneshot;
 
 use super::{
     Embedded,
     batch::{Batch, Planned},
     blocking,
-    copy::open_snapshot,
     disk::{failed, sound},
     folder::{in_table, load},
     format::{LOG, Lifetime, Record, value_sum},
@@ -18,6 +17,7 @@ use super::{
     pending::{Entries, Entry},
     read::{Values, View},
     room,
+    snapshot::{open_snapshot, verify},
     writer::{Request, Writer},
 };
 use crate::{Error, KeyValue, Revision};
@@ -72,7 +72,7 @@ impl Writer {
         };
         let current_values = Side::of(self.shared.begin_read()?)?;
         let now = self.shared.clock.now();
-        let mut plan = Plan { batch: Batch::default(), revision, restored: Restored::default() };
+        let mut plan = Plan { batch: Batch::default(), revision, now, restored: Restored::default() };
         for (wanted, current) in pairs(wanted.into_iter().peekable(), current.into_iter().peekable()) {
             let wanted = wanted.map(|found| wanted_values.read(found)).transpose()?;
             let wanted = wanted.filter(|(_, lifetime)| lifetime.is_none_or(|lifetime| lifetime.deadline() > now));
@@ -100,6 +100,7 @@ impl Writer {
 struct Plan {
     batch: Batch,
     revision: Revision,
+    now: u64,
     restored: Restored,
 }
 
@@ -111,14 +112,14 @@ impl Plan {
         let previous = current.as_ref().map_or(0, |current| current.mod_revision);
         let key = current.map_or(wanted.key, |current| current.key);
         let value = Some((Bytes::clone(&wanted.value), value_sum(&wanted.value)));
-        self.push(Entry { key, value, create_revision, previous, lifetime });
+        self.push(Entry { key, value, create_revision, previous, written: self.now, lifetime });
     }
 
     fn delete(&mut self, current: Found) {
         self.revision += 1;
         self.restored.deleted += 1;
         let Found { key, revision: previous, create_revision } = current;
-        self.push(Entry { key, value: None, create_revision, previous, lifetime: None });
+        self.push(Entry { key, value: None, create_revision, previous, written: self.now, lifetime: None });
     }
 
     fn push(&mut self, entry: Entry) {
@@ -169,13 +170,14 @@ impl Side {
 
 /// A snapshot's content.
 pub(crate) struct Content {
-    database: ReadOnlyDatabase,
+    database: Database,
     index: Index,
 }
 
 impl Content {
     /// Reads a snapshot, and checks every value in it.
     fn read(file: PathBuf) -> Result<Content, Error> {
+        verify(&file)?;
         let database = open_snapshot(&file)?;
         let index = load(&database)?.index;
         let content = Content { database, index };

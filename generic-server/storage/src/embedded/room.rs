@@ -33,11 +33,19 @@ pub(crate) fn on_disk(shared: &Shared) -> u64 {
     shared.folder.files.used(&shared.database_path()).unwrap_or(0)
 }
 
+/// Refuses with [`Error::NoSpace`] when a new file of this size would leave hardly any room for writes.
+pub(crate) fn check_file(files: &dyn FileSystem, dir: &Path, size: u64) -> Result<(), Error> {
+    check_left(files, dir, RESERVE + size)
+}
+
 /// Refuses with [`Error::NoSpace`] when so many more bytes of records and values in a new file would leave hardly any room
 /// for writes.
 pub(crate) fn check_copy(files: &dyn FileSystem, dir: &Path, bytes: u64) -> Result<(), Error> {
     // Pages are not full, and the engine grows a file in large steps.
-    let needed = RESERVE + bytes.saturating_mul(2);
+    check_left(files, dir, RESERVE + bytes.saturating_mul(2))
+}
+
+fn check_left(files: &dyn FileSystem, dir: &Path, needed: u64) -> Result<(), Error> {
     match files.free(dir) {
         Ok(free) if free < needed => {
             Err(Error::NoSpace(format!("{} has {free} bytes left, a copy needs {needed}", dir.display())))

@@ -93,7 +93,7 @@ impl Writer {
         let mut batch = Batch::default();
         let first = {
             let index = self.shared.index();
-            batch.plan_all(&index, index.revision, &mut HashMap::new(), writes, None);
+            batch.plan_all(&index, (index.revision, self.shared.clock.now()), &mut HashMap::new(), writes, None);
             index.revision + 1
         };
         room::check(&self.shared, batch.planned.iter().map(|planned| planned.entry.record().stored()).sum())?;

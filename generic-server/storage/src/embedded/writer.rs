@@ -18,7 +18,9 @@ use super::{
     queue::Weigh,
     read::{Past, changes},
     restore::{Content, Restored},
-    room, together,
+    room,
+    snapshot::Freeze,
+    together,
     trouble::Part,
 };
 use crate::{
@@ -57,6 +59,8 @@ pub(crate) enum Request {
     Restore { content: Box<Content>, answer: oneshot::Sender<Result<Restored, Error>> },
     /// To write more at once than a frame of the journal holds.
     WriteWhole { writes: Writes, answer: oneshot::Sender<Result<Revision, Error>> },
+    /// To tell what the database is like now, with all that was answered.
+    Freeze(Freeze),
     /// To copy the database, so that its file takes no more room than it needs.
     Defragment(oneshot::Sender<Result<(), Error>>),
     /// To go on in a copy of the database.
@@ -97,6 +101,8 @@ pub(crate) struct Writer {
     retry_at: Option<Instant>,
     /// There is no room to give room back with, as was told.
     pub(crate) cramped: bool,
+    /// Who waits for the next checkpoint, to read the database as it is then.
+    pub(crate) freezing: Vec<Freeze>,
     /// Who waits for the next copy.
     pub(crate) defragmenting: Vec<oneshot::Sender<Result<(), Error>>>,
     /// Why it cannot go on.
@@ -124,6 +130,7 @@ impl Writer {
             renew: false,
             retry_at: None,
             cramped: false,
+            freezing: Vec::new(),
             defragmenting: Vec::new(),
             fatal: None,
             gather: (1, Duration::ZERO),
@@ -194,6 +201,9 @@ impl Writer {
         for request in rest {
             self.act(request);
         }
+        if !self.freezing.is_empty() {
+            self.check_database();
+        }
         self.defragment_if_asked();
     }
 
@@ -212,6 +222,7 @@ impl Writer {
                 let result = self.write_whole(writes);
                 let _ = answer.send(result);
             }
+            Request::Freeze(freeze) => self.freezing.push(freeze),
             Request::Defragment(answer) => self.defragmenting.push(answer),
             Request::Adopt(copied) => self.adopt(copied),
             // Every turn looks.
@@ -229,15 +240,25 @@ impl Writer {
         let now = Instant::now();
         if self.compact_at.is_some_and(|at| at <= now) {
             self.compact_at = Some(now + self.shared.options.compaction_interval);
-            let mark = std::mem::replace(&mut self.mark, self.shared.index().revision);
             // The mark is never in the future.
-            let _ = self.compact(mark);
+            let _ = self.compact_mark().map(|mark| self.compact(mark));
         }
         if self.check_size_at.is_some_and(|at| at <= now) {
             self.check_size_at = Some(now + self.shared.options.copy_check);
             self.start_copy_if_wasteful();
         }
         self.check_database();
+    }
+
+    /// What history may be forgotten before; `None`: nothing.
+    fn compact_mark(&mut self) -> Option<Revision> {
+        let history = self.shared.options.history;
+        if history.is_zero() {
+            return Some(std::mem::replace(&mut self.mark, self.shared.index().revision));
+        }
+        let since = self.shared.clock.now().saturating_sub(history.as_millis() as u64);
+        // An error says that less is kept, or that the disk cannot be read now.
+        self.shared.revision_at(since).ok()
     }
 
     fn compact(&mut self, revision: Revision) -> Result<(), Error> {

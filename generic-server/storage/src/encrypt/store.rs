@@ -1,6 +1,9 @@
 //! A store whose values are encrypted by a rule.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -99,6 +102,10 @@ impl Store for Encrypted {
             decrypt()
         };
         Ok(result)
+    }
+
+    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
+        self.store.revision_at(time).await
     }
 
     async fn count(&self, prefix: &str) -> Result<usize, Error> {

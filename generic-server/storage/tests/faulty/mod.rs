@@ -304,6 +304,17 @@ impl FileSystem for FaultyFiles {
         })
     }
 
+    fn share(&self, from: &Path, to: &Path) -> io::Result<bool> {
+        self.call("share", to, true, || {
+            let before = self.keep(to)?;
+            let shared = LocalFiles.share(from, to)?;
+            if shared {
+                lock(&self.plan).names.push(Name { path: to.into(), to: None, before });
+            }
+            Ok(shared)
+        })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call("remove", path, true, || {
             let before = self.keep(path)?;
