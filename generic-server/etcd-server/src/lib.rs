@@ -26,6 +26,7 @@
 //! # });
 //! ```
 
+mod compaction;
 pub mod database;
 pub mod error;
 pub mod flags;
@@ -42,6 +43,7 @@ mod txn;
 mod watch;
 mod window;
 
+pub use compaction::Retention;
 pub use run::main;
 pub use serve::{Config, Listen, Server, TlsFiles};
 

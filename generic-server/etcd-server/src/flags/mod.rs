@@ -9,6 +9,7 @@ use tracing::level_filters::LevelFilter;
 
 use self::table::{Effect, FLAGS, Kind, Row};
 use crate::{
+    compaction::{self, Retention},
     database::Limits,
     serve::{Config, Listen, TlsFiles},
 };
@@ -107,7 +108,7 @@ impl Given {
         }
         // What says that something is off, or as it is anyway, asks for nothing.
         let is_nothing = matches!(&*value, "" | "0" | "false" | "0s");
-        if row.effect == Effect::Refused && !is_nothing && row.name != "auto-compaction-mode" {
+        if row.effect == Effect::Refused && !is_nothing {
             return Err(format!("--{}={value} cannot be served: {}", row.name, row.help));
         }
         self.0.insert(row.name, value);
@@ -152,6 +153,7 @@ impl Given {
             client_urls: self.urls("advertise-client-urls", CLIENTS)?.into_iter().map(Url::into_text).collect(),
             peer_urls: peer_urls.into_iter().map(Url::into_text).collect(),
             progress_interval: self.progress_interval()?,
+            retention: self.retention()?,
             name,
         };
         Ok(Flags { config, log_level: self.log_level()? })
@@ -215,6 +217,11 @@ impl Given {
         };
         let interval = parse_duration(text).filter(|interval| *interval >= Duration::from_millis(1));
         interval.ok_or_else(|| format!("invalid value {text:?} for flag -{name}"))
+    }
+
+    fn retention(&self) -> Result<Option<Retention>, String> {
+        let mode = self.get("auto-compaction-mode").unwrap_or("periodic");
+        compaction::parse(mode, self.get("auto-compaction-retention").unwrap_or("0"), parse_duration)
     }
 
     fn log_level(&self) -> Result<LevelFilter, String> {

@@ -47,6 +47,8 @@ const FIXED: &str = "Of no effect: always as it is.";
 pub(super) const FLAGS: &[Row] = &[
     row("name", Value, Used, "How the member is called."),
     row("data-dir", Value, Used, "The folder with the data; by default NAME.etcd."),
+    row("auto-compaction-mode", Value, Used, "What --auto-compaction-retention counts: 'periodic' (default) or 'revision'."),
+    row("auto-compaction-retention", Value, Used, "For how long history is kept: hours or a duration (30m), or how many revisions. 0 (default): clients compact, as API servers do."),
     row("from-snapshot", Value, Used, "Starts on this snapshot, if the data folder holds nothing yet. (Not etcd's: what etcdutl does there.)"),
     row("listen-client-urls", Value, Used, "Where clients connect, separated by commas."),
     row("advertise-client-urls", Value, Used, "Where clients find this server."),
@@ -126,8 +128,6 @@ pub(super) const FLAGS: &[Row] = &[
     row("enable-grpc-gateway", Bool, Ignored, "Of no effect: ranges, puts, deletes and compaction are served as JSON."),
     row("auth-token", Value, Ignored, "Of no effect: there are no users."),
     row("bcrypt-cost", Value, Ignored, "Of no effect: there are no users."),
-    row("auto-compaction-mode", Value, Refused, "Clients compact; API servers do."),
-    row("auto-compaction-retention", Value, Refused, "Clients compact; API servers do."),
     row("config-file", Value, Refused, "Flags alone are read."),
     row("auto-tls", Bool, Refused, "Certificates are not made here."),
     row("client-crl-file", Value, Refused, "Revoked certificates are not known here."),

@@ -93,7 +93,8 @@ fn what_cannot_be_served_stops_the_start() {
     check(&["--data-dir"], "flag needs an argument: -data-dir");
     check(&["--unsafe-no-fsync=perhaps"], "invalid boolean value");
     check(&["--config-file=/etc/etcd.conf"], "--config-file=/etc/etcd.conf cannot be served");
-    check(&["--auto-compaction-retention=1"], "Clients compact");
+    check(&["--auto-compaction-retention=long"], "error parsing CompactionRetention");
+    check(&["--auto-compaction-mode=often"], "unknown auto-compaction-mode \"often\"");
     check(&["--force-new-cluster"], "cannot be served");
     check(&["--initial-cluster=default=http://a:1,b=http://b:1"], "this etcd is one member");
     check(&["--initial-cluster=b=http://b:1"], "couldn't find local name");
@@ -109,6 +110,16 @@ fn what_cannot_be_served_stops_the_start() {
     check(&["--log-level=loud"], "unrecognized level");
     check(&["--watch-progress-notify-interval=0s"], "watch-progress-notify-interval");
     assert!(parse(&["--auto-compaction-retention=0", "--auto-tls=false"], &[]).is_ok(), "that is so anyway");
+}
+
+#[test]
+fn history_is_kept_as_etcds_flags_say() {
+    let retention = |arguments: &[&str]| parse(arguments, &[]).expect("good flags").config.retention;
+    assert_eq!(retention(&[]), None);
+    assert_eq!(retention(&["--auto-compaction-retention=90m"]), Some(Retention::Time(Duration::from_secs(5400))));
+    assert_eq!(retention(&["--auto-compaction-retention=1"]), Some(Retention::Time(Duration::from_secs(3600))));
+    let revisions = ["--auto-compaction-mode=revision", "--auto-compaction-retention=500"];
+    assert_eq!(retention(&revisions), Some(Retention::Revisions(500)));
 }
 
 #[test]

@@ -30,13 +30,15 @@ use tonic::{Code, Status, body::Body, codegen::Service as _};
 pub use tls::TlsFiles;
 
 use crate::{
+    compaction::{self, Retention},
     database::{self, Database, Limits},
     metrics::Metrics,
     proto::{
         cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
-        maintenance_server::MaintenanceServer, watch_server::WatchServer,
+        maintenance_server::MaintenanceServer, v3electionpb::election_server::ElectionServer,
+        v3lockpb::lock_server::LockServer, watch_server::WatchServer,
     },
-    services::{Cluster, Context, Identity, Kv, Lease, Maintenance, Watch},
+    services::{Cluster, Context, Election, Identity, Kv, Lease, Lock, Maintenance, Watch},
 };
 
 /// What messages may be larger than requests, for what is around them.
@@ -88,6 +90,8 @@ pub struct Config {
     pub client_urls: Vec<String>,
     /// How often a quiet watch that asked for it is told how far it is.
     pub progress_interval: Duration,
+    /// What history is kept; `None`: all that clients do not compact.
+    pub retention: Option<Retention>,
 }
 
 /// A server that listens.
@@ -105,6 +109,8 @@ struct App {
     lease: LeaseServer<Lease>,
     cluster: ClusterServer<Cluster>,
     maintenance: MaintenanceServer<Maintenance>,
+    lock: LockServer<Lock>,
+    election: ElectionServer<Election>,
 }
 
 impl Server {
@@ -141,12 +147,18 @@ impl Server {
             metrics: Metrics::new(),
             stopped: CancellationToken::new(),
         });
+        let stopped = context.stopped.clone();
+        if let Some(retention) = config.retention {
+            tokio::spawn(compaction::run(context.database.clone(), retention, stopped));
+        }
         let app = App {
             kv: KvServer::new(Kv(context.clone())).max_decoding_message_size(most),
             watch: WatchServer::new(Watch(context.clone())),
             lease: LeaseServer::new(Lease(context.clone())),
             cluster: ClusterServer::new(Cluster(context.clone())),
             maintenance: MaintenanceServer::new(Maintenance(context.clone())),
+            lock: LockServer::new(Lock(context.clone())),
+            election: ElectionServer::new(Election(context.clone())),
             context,
         };
         Ok(Server { app: Arc::new(app), listeners, addresses })
@@ -264,6 +276,8 @@ impl App {
             "etcdserverpb.Lease" => self.lease.clone().call(request).await,
             "etcdserverpb.Cluster" => self.cluster.clone().call(request).await,
             "etcdserverpb.Maintenance" => self.maintenance.clone().call(request).await,
+            "v3lockpb.Lock" => self.lock.clone().call(request).await,
+            "v3electionpb.Election" => self.election.clone().call(request).await,
             _ => return Status::unimplemented(format!("unknown service {service}")).into_http(),
         };
         // A status that comes before everything else is a refusal; one that comes later cannot be seen yet.

@@ -1,9 +1,12 @@
 //! The services of etcd's API, each in a file.
 
 mod cluster;
+mod election;
 mod kv;
 mod lease;
+mod lock;
 mod maintenance;
+mod turns;
 mod watch;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
@@ -14,8 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 pub(crate) use cluster::Cluster;
+pub(crate) use election::Election;
 pub(crate) use kv::Kv;
 pub(crate) use lease::Lease;
+pub(crate) use lock::Lock;
 pub(crate) use maintenance::Maintenance;
 pub(crate) use watch::Watch;
 

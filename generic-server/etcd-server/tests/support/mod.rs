@@ -34,6 +34,7 @@ pub(crate) fn config(data_dir: &Path) -> Config {
         peer_urls: vec!["http://127.0.0.1:2380".into()],
         client_urls: vec!["http://127.0.0.1:2379".into()],
         progress_interval: Duration::from_secs(600),
+        retention: None,
     }
 }
 
