@@ -86,7 +86,7 @@ fn read(content: &[u8]) -> Result<Option<Selections>, String> {
         if !seen.insert(name.clone()) {
             errors.push(FieldError::duplicate(format!("{PLACE}[{place}]"), name));
         } else if Network::named(&name).is_none() {
-            errors.push(FieldError::not_supported(PLACE, name, &["cluster", "controlplane", "etcd"]));
+            errors.push(FieldError::not_supported(PLACE, name, ["cluster", "controlplane", "etcd"]));
         }
     }
     if let Some(why) = aggregate(&errors) {
@@ -128,7 +128,7 @@ fn check(service: &Value, errors: &mut Vec<FieldError>) {
             Some(uds) => check_socket(uds, errors),
             None => errors.push(FieldError::required(at("uds"), "UDS must be set with GRPC")),
         },
-        _ => errors.push(FieldError::not_supported(at("protocol"), protocol, &["Direct", "HTTPConnect", "GRPC"])),
+        _ => errors.push(FieldError::not_supported(at("protocol"), protocol, ["Direct", "HTTPConnect", "GRPC"])),
     }
 }
 

@@ -45,6 +45,6 @@ pub(super) async fn revision(lister: &Lister, time: SystemTime) -> Result<Revisi
         CacheError::Store(Error::NoTimes) => {
             Status::bad_request("at needs the embedded store: etcd does not tell when its revisions were written")
         }
-        error => read_error(&error, &lister.group_resource()),
+        error => read_error(&error),
     })
 }

@@ -77,12 +77,15 @@ impl fmt::Debug for ProxyTls {
     }
 }
 
+/// What opens the connections to a network; `None`: they are opened as usual.
+type Selection = (Network, Option<Dial>);
+
 /// How connections leave to each network.
 #[derive(Clone, Default)]
 pub struct Egress {
     /// Of each network that is configured what opens connections; `None` there: they are opened as usual. `None` as a whole:
     /// nothing is configured.
-    selections: Option<Arc<[(Network, Option<Dial>)]>>,
+    selections: Option<Arc<[Selection]>>,
 }
 
 impl Egress {
@@ -227,7 +230,7 @@ impl Dialer {
             }
             Proxy::Konnectivity(path) => {
                 let stream = UnixStream::connect(path).await.map_err(|error| unix(error, path))?;
-                Reached::Tunnel(tunnel::Tunnel::begin(TokioIo::new(stream), &self.metrics).await?)
+                Reached::Tunnel(Box::new(tunnel::Tunnel::begin(TokioIo::new(stream), &self.metrics).await?))
             }
         })
     }
@@ -235,7 +238,7 @@ impl Dialer {
 
 enum Reached {
     Proxy(Box<dyn Stream>, String),
-    Tunnel(tunnel::Tunnel),
+    Tunnel(Box<tunnel::Tunnel>),
 }
 
 /// What the system said, in Go's words.
