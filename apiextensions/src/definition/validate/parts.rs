@@ -89,6 +89,7 @@ fn is_same(a: &Value, b: &Value, maps: bool) -> bool {
     let is_absent = |key: &str, value: &Value| match value {
         _ if maps => false,
         Value::Null => true,
+        _ if matches!(key, "default" | "example") => false,
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => MAPS.contains(&key) && members.is_empty(),
         _ => false,

@@ -153,6 +153,13 @@ fn what_versions_share_is_named_once() {
         &[&format!("spec.validation.openAPIV3Schema.properties[a].{why}")],
     );
     check(
+        r#"{"type":"object","default":[]}"#,
+        r#"{"type":"object"}"#,
+        &[
+            r#"spec.versions[0].schema.openAPIV3Schema.default: Invalid value: "array":  in body must be of type object: "array""#,
+        ],
+    );
+    check(
         r#"{"type":"object","items":{}}"#,
         r#"{"type":"object"}"#,
         &[

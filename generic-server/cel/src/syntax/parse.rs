@@ -337,6 +337,12 @@ impl Parser {
         if self.is_signed_number() || (self.begins_operand(self.at) && !self.is("-") && !self.is("!")) {
             return self.member();
         }
+        self.unsigned(sign, &next)
+    }
+
+    /// What is wrong behind `-` or `!`.
+    #[cold]
+    fn unsigned(&mut self, sign: &str, next: &Token) -> Result<Expr> {
         if sign == "-" {
             let text = if next.kind == TokenKind::End { "" } else { next.text.as_str() };
             self.complain(next.at, format!("Syntax error: no viable alternative at input '-{text}'"));
@@ -456,26 +462,35 @@ impl Parser {
                     let name = self.advance();
                     self.name(name.at, name, true)
                 }
-                "." => {
-                    let next = self.token();
-                    let text = if next.kind == TokenKind::End { "" } else { next.text.as_str() };
-                    self.stop(next.at, format!("Syntax error: no viable alternative at input '.{text}'"))
-                }
-                other if token.kind != TokenKind::End && self.begins_operand(self.at) => {
-                    self.complain(at, format!("Syntax error: extraneous input '{other}' expecting {wanted}"));
-                    self.primary()
-                }
-                other => {
-                    self.complain(at, format!("Syntax error: mismatched input '{other}' expecting {wanted}"));
-                    if !INFIX.contains(&other) || token.kind == TokenKind::End {
-                        return Err(Stop);
-                    }
-                    // Reading goes on as if there were an operand before the operator.
-                    self.at -= 1;
-                    Ok(self.literal(at, Literal::Null))
-                }
+                "." => self.no_name(),
+                _ => self.no_operand(&token, wanted),
             },
         }
+    }
+
+    /// A dot with nothing behind it.
+    #[cold]
+    fn no_name(&mut self) -> Result<Expr> {
+        let next = self.token();
+        let text = if next.kind == TokenKind::End { "" } else { next.text.as_str() };
+        self.stop(next.at, format!("Syntax error: no viable alternative at input '.{text}'"))
+    }
+
+    /// What no operand begins with. Apart from [`Parser::primary`], so that nesting takes less of the stack.
+    #[cold]
+    fn no_operand(&mut self, token: &Token, wanted: &str) -> Result<Expr> {
+        let (at, text) = (token.at, token.text.as_str());
+        if token.kind != TokenKind::End && self.begins_operand(self.at) {
+            self.complain(at, format!("Syntax error: extraneous input '{text}' expecting {wanted}"));
+            return self.primary();
+        }
+        self.complain(at, format!("Syntax error: mismatched input '{text}' expecting {wanted}"));
+        if !INFIX.contains(&text) || token.kind == TokenKind::End {
+            return Err(Stop);
+        }
+        // Reading goes on as if there were an operand before the operator.
+        self.at -= 1;
+        Ok(self.literal(at, Literal::Null))
     }
 
     fn number(&mut self, at: Offset, token: Token, negative: bool) -> Result<Expr> {

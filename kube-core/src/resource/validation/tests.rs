@@ -153,7 +153,9 @@ fn reports_are_about_allocated_devices() {
         claim_status,
         &with(&report("e", "")),
         &old,
-        &["status.devices[0]: Invalid value: d.test/p/e: must be an allocated device in the claim"],
+        &[
+            "status.devices[0]: Invalid value: {\"Driver\":\"d.test\",\"Pool\":\"p\",\"Device\":\"e\",\"ShareID\":\"\"}: must be an allocated device in the claim",
+        ],
     );
     check_update(
         claim_status,
