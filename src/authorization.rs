@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use anyhow::{Context as _, Result};
 use auth::{
     Authorizer,
-    authz::{Abac, AuthorizerMetrics, Authorizers, ReloadableAuthorizer},
+    authz::{Abac, AuthorizerMetrics, Authorizers, AuthorizersError, ReloadableAuthorizer},
     reload::{Followed, ReloadError, ReloadMetrics},
 };
 use kube_core::{node_authorizer::NodeAuthorizer, rbac::Rbac};
@@ -33,7 +33,7 @@ pub(crate) fn authorizer(
         dial: egress.to(Network::ControlPlane).cloned(),
         metrics: AuthorizerMetrics::new(registry),
     };
-    let invalid = |why| anyhow::anyhow!("invalid authorization config: {why}");
+    let invalid = |why: AuthorizersError| anyhow::anyhow!("invalid authorization config: {why}");
     let Some((path, content)) = &authorization.file else {
         return Ok(Arc::new(authorizers.build(&authorization.authorizers).map_err(invalid)?));
     };
@@ -55,7 +55,8 @@ async fn follow(
         async move {
             // Other files are read for it.
             let replaced = tokio::task::spawn_blocking(move || authorizer.replace(&content)).await;
-            replaced.map_err(|error| error.to_string()).flatten().map_err(ReloadError::Invalid)
+            let replaced = replaced.map_err(|error| error.to_string());
+            replaced.and_then(|replaced| replaced.map_err(|why| why.to_string())).map_err(ReloadError::Invalid)
         }
     };
     followed.follow(Some(metrics), cancel, replace).await;

@@ -322,10 +322,10 @@ fn concurrency(
 }
 
 /// What services take their addresses and ports from.
-fn service_network(config: &Config, port: u16) -> service_network::Settings {
+fn service_network(config: &Config, port: u16) -> service_network::NetworkSettings {
     let address = config.serving.public_address();
     let ranges = config.services.cluster_ip_ranges.iter();
-    service_network::Settings {
+    service_network::NetworkSettings {
         ranges: ranges.map(|range| Cidr { ip: range.network, prefix: range.prefix }).collect(),
         node_ports: config.services.node_ports,
         // An address that nobody else could use is not written down as one of the service's.

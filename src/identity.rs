@@ -15,7 +15,7 @@ use generic_server::{
 };
 use kube_core::{
     authentication::Trust,
-    service_accounts::{ExternalSigner, KeySource, Keys, Settings},
+    service_accounts::{ExternalSigner, KeySource, Keys, TokenSettings},
 };
 use machinery::Str;
 use tokio::sync::SetOnce;
@@ -69,7 +69,10 @@ fn authorities(what: &'static str, path: &Path, cancel: &CancellationToken) -> R
     let found = auth::ClientCertificates::from_pem(&content);
     let found = Arc::new(found.map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?);
     let current = found.clone();
-    let reload = move |content: Vec<u8>| std::future::ready(current.replace(&content).map_err(ReloadError::Invalid));
+    let reload = move |content: Vec<u8>| {
+        let replaced = current.replace(&content);
+        std::future::ready(replaced.map_err(|why| ReloadError::Invalid(why.to_string())))
+    };
     tokio::spawn(Followed::new(what, path.to_owned(), content).follow(None, cancel.clone(), reload));
     Ok(found)
 }
@@ -101,10 +104,10 @@ pub(crate) fn public_address(config: &Config, address: SocketAddr) -> Str {
 
 /// How service account tokens are made and checked. A key of our own that is not there yet is made meanwhile; an external
 /// signer is waited for.
-pub(crate) async fn service_accounts(config: &Config, pki: &Pki, metrics: &Metrics) -> Result<Settings> {
+pub(crate) async fn service_accounts(config: &Config, pki: &Pki, metrics: &Metrics) -> Result<TokenSettings> {
     let given = &config.authentication.service_accounts;
     let endpoint = &given.signing_endpoint;
-    let mut settings = Settings {
+    let mut settings = TokenSettings {
         issuers: texts(&given.issuers),
         audiences: texts(&given.audiences).into(),
         keys: KeySource::Files(Arc::new(SetOnce::new())),
@@ -117,7 +120,7 @@ pub(crate) async fn service_accounts(config: &Config, pki: &Pki, metrics: &Metri
         let KeySource::Files(keys) = &settings.keys else { return Ok(settings) };
         keys_of_files(config, pki, keys.clone())?;
     } else {
-        let signer = ExternalSigner::connect(endpoint, metrics.registry()).await.map_err(anyhow::Error::msg)?;
+        let signer = ExternalSigner::connect(endpoint, metrics.registry()).await?;
         let bears = signer.max_expiration();
         let duration =
             |seconds: i64| machinery::meta::GoDuration { nanoseconds: seconds.saturating_mul(1_000_000_000) };
@@ -143,7 +146,7 @@ const YEAR: i64 = 365 * 24 * 3600;
 const POD_TOKEN: i64 = 3607;
 
 /// Says which flags are in each other's way.
-fn warn_of_expiration(settings: &Settings, is_external: bool) {
+fn warn_of_expiration(settings: &TokenSettings, is_external: bool) {
     let max = settings.max_expiration_seconds;
     if settings.extended_seconds.is_none() || max == 0 {
         return;

@@ -77,7 +77,7 @@ async fn check(registry: &Arc<Registry>, backends: &Backends, backend: &Backend)
 async fn probe(backend: &Backend) -> Result<(), Unavailable> {
     backend.resolver.check(&backend.service)?;
     let failed = |message| Unavailable { reason: "FailedDiscoveryCheck", message };
-    let (host, port) = backend.resolver.resolve(&backend.service).map_err(failed)?;
+    let (host, port) = backend.resolver.resolve(&backend.service).map_err(|why| failed(why.to_string()))?;
     let path = format!("/apis/{}/{}", backend.group, backend.version);
     let shown = format!("https://{host}:{port}{path}");
     let missing = |why: String| failed(format!("failing or missing response from {shown}: {why}"));

@@ -3,6 +3,12 @@
 //! `row` and `rules` describe the APIService kind; `local` registers what the chain itself serves; `backends` keeps the
 //! remote ones, `proxy` hands requests on, `availability` tells whether they answer, and
 //! `remote_discovery` what they serve.
+//!
+//! ```
+//! let row = aggregator::api_services();
+//! assert_eq!((row.api_version().as_str(), row.kind.as_str()), ("apiregistration.k8s.io/v1", "APIService"));
+//! assert!(!row.namespaced && row.subresource("status").is_some());
+//! ```
 
 mod availability;
 mod backends;
@@ -14,6 +20,7 @@ mod row;
 mod rules;
 
 pub use metrics::Availability;
+pub use row::api_services;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;

@@ -26,7 +26,7 @@ pub(crate) async fn get(
     accept: &str,
     patience: Duration,
 ) -> Result<Response<hyper::body::Incoming>, String> {
-    let (host, port) = backend.resolver.resolve(&backend.service)?;
+    let (host, port) = backend.resolver.resolve(&backend.service).map_err(|why| why.to_string())?;
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let client = backend.client.as_ref().map_err(Clone::clone)?;
     let request = http::Request::get(format!("https://{host}:{port}{path}"))

@@ -18,8 +18,8 @@ use crate::rules::ApiServiceRules;
 /// The API group.
 pub(crate) const GROUP: &str = "apiregistration.k8s.io";
 
-/// apiservices, v1.
-pub(crate) fn api_services() -> Resource {
+/// The row of APIServices.
+pub fn api_services() -> Resource {
     let id = builtin::by_gvk(GROUP, "v1", "APIService").expect("the table has APIService");
     Resource {
         group: Str::new_static(GROUP),

@@ -45,6 +45,9 @@ pub enum ForwardError {
     /// It answers in a protocol that the client has not asked for.
     #[error("{0}")]
     Protocol(String),
+    /// It has agreed to another protocol, and the connection broke.
+    #[error("{0}")]
+    Broken(String),
 }
 
 /// The headers of a request as another server may see them: without credentials and what is about this connection, with

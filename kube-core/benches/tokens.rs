@@ -13,7 +13,7 @@ use generic_server::{
     registry::{Backing, Listers, Settings as Stored, StoredForm},
     resource::Resource,
 };
-use kube_core::service_accounts::{KeySource, Keys, Lookup, Settings, Verifier};
+use kube_core::service_accounts::{KeySource, Keys, Lookup, TokenSettings, Verifier};
 use machinery::{Str, Value, meta::Timestamp, object};
 use storage::{Expect, Memory, Store as _};
 use tokio::sync::SetOnce;
@@ -92,7 +92,7 @@ fn tokens(c: &mut Criterion) {
     let listers = runtime.block_on(listers());
     for algorithm in ["ES256", "RS256"] {
         let (keys, token) = signed(algorithm);
-        let settings = Settings {
+        let settings = TokenSettings {
             issuers: vec![ISSUER.into()],
             audiences: Arc::from([ISSUER.into()]),
             keys: KeySource::Files(Arc::new(SetOnce::new_with(Some(keys)))),

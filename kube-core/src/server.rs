@@ -42,11 +42,11 @@ pub struct Options<'a> {
     /// Who knows bearer tokens, besides those of service accounts.
     pub tokens: authentication::BearerTokens,
     /// How tokens of service accounts are made and checked.
-    pub service_accounts: service_accounts::Settings,
+    pub service_accounts: service_accounts::TokenSettings,
     /// Whom this server believes, for aggregated servers to do the same.
     pub trust: authentication::Trust,
     /// The addresses and ports of services.
-    pub network: &'a service_network::Settings,
+    pub network: &'a service_network::NetworkSettings,
     /// How kubelets are reached.
     pub kubelets: connect::Settings,
     /// Where clients reach this server: host and port.

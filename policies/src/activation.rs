@@ -11,7 +11,7 @@ use generic_server::offload;
 use machinery::{Str, Value};
 
 use crate::{
-    compile::{Compiler, Fault, Wanted},
+    compile::{CompileError, Compiler, ExpectedType},
     declarations::place,
     questions::Asker,
     write::Request,
@@ -39,11 +39,11 @@ pub(crate) const OUT_OF_BUDGET: &str =
 #[derive(Clone, Debug)]
 pub(crate) struct Expression {
     pub(crate) text: Str,
-    pub(crate) program: Result<Program, Fault>,
+    pub(crate) program: Result<Program, CompileError>,
 }
 
 impl Expression {
-    pub(crate) fn new(text: &str, wanted: Wanted, compiler: &mut Compiler) -> Self {
+    pub(crate) fn new(text: &str, wanted: ExpectedType, compiler: &mut Compiler) -> Self {
         Expression { text: text.into(), program: compiler.compile(text, wanted) }
     }
 }
@@ -52,7 +52,7 @@ impl Expression {
 #[derive(Clone, Debug)]
 pub(crate) struct Variable {
     name: Str,
-    program: Result<Program, Fault>,
+    program: Result<Program, CompileError>,
 }
 
 impl Variable {
@@ -226,7 +226,7 @@ mod tests {
         let spec = json::decode(format!(r#"{{"variables":{variables}}}"#).as_bytes()).expect("JSON");
         let mut compiler = Compiler::new(false, true);
         let variables = Variable::all_of(&spec, &mut compiler);
-        let expression = Expression::new(text, Wanted::Condition, &mut compiler);
+        let expression = Expression::new(text, ExpectedType::Condition, &mut compiler);
         let request = Request::none();
         let object = json::decode(br#"{"a":1,"list":[1,2,3]}"#).expect("JSON");
         let activation = Activation::new(Scene { object: &object, ..Scene::of(&request) }, &variables);

@@ -8,7 +8,7 @@ use crate::declarations::{JSON_PATCH, Names, OBJECT, environment};
 
 /// What an expression is for: what its value must be, and what it can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ExpectedType {
     /// A condition or validation: a bool.
     Condition,
     /// The text of a refusal. It cannot ask the authoriser.
@@ -23,31 +23,31 @@ pub enum Wanted {
     JsonPatch,
 }
 
-impl Wanted {
+impl ExpectedType {
     /// The types that the value may be of; none: any.
     fn types(self) -> Vec<Type> {
         match self {
-            Wanted::Condition => vec![Type::Bool],
-            Wanted::Message => vec![Type::String],
-            Wanted::Annotation => vec![Type::String, Type::Null],
-            Wanted::Anything => Vec::new(),
-            Wanted::Apply => vec![Type::opaque(OBJECT)],
-            Wanted::JsonPatch => vec![Type::list(Type::opaque(JSON_PATCH))],
+            ExpectedType::Condition => vec![Type::Bool],
+            ExpectedType::Message => vec![Type::String],
+            ExpectedType::Annotation => vec![Type::String, Type::Null],
+            ExpectedType::Anything => Vec::new(),
+            ExpectedType::Apply => vec![Type::opaque(OBJECT)],
+            ExpectedType::JsonPatch => vec![Type::list(Type::opaque(JSON_PATCH))],
         }
     }
 
     fn names(self, params: bool) -> Names {
         Names {
             params,
-            authorizer: self != Wanted::Message,
-            patches: matches!(self, Wanted::Apply | Wanted::JsonPatch),
+            authorizer: self != ExpectedType::Message,
+            patches: matches!(self, ExpectedType::Apply | ExpectedType::JsonPatch),
         }
     }
 }
 
 /// What is wrong with an expression, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum CompileError {
     /// It is wrong as it is written.
     #[error("{0}")]
     Invalid(String),
@@ -74,8 +74,8 @@ impl Compiler {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn variable(&mut self, name: &str, text: &str) -> Result<Program, Fault> {
-        let program = self.compile(text, Wanted::Anything);
+    pub fn variable(&mut self, name: &str, text: &str) -> Result<Program, CompileError> {
+        let program = self.compile(text, ExpectedType::Anything);
         let decl = Arc::new(program.as_ref().map_or_else(|_| Decl::dynamic(), |p| Decl::of_type(p.result())));
         // Names that expressions cannot spell are as good as not there.
         self.variables = Some(self.variables.take().unwrap_or_else(no_variables).with_field(name, decl));
@@ -86,15 +86,16 @@ impl Compiler {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn compile(&mut self, text: &str, wanted: Wanted) -> Result<Program, Fault> {
+    pub fn compile(&mut self, text: &str, wanted: ExpectedType) -> Result<Program, CompileError> {
         let env = environment(wanted.names(self.params), self.variables.as_ref());
-        let program = env.compile(text).map_err(|issues| Fault::Invalid(format!("compilation failed: {issues}")))?;
+        let program =
+            env.compile(text).map_err(|issues| CompileError::Invalid(format!("compilation failed: {issues}")))?;
         let types = wanted.types();
         if !types.is_empty() && !types.contains(program.result()) {
-            return Err(Fault::Invalid(other_type(&types, program.result())));
+            return Err(CompileError::Invalid(other_type(&types, program.result())));
         }
         match program.fault() {
-            Some(why) => Err(Fault::Internal(format!("program instantiation failed: {why}"))),
+            Some(why) => Err(CompileError::Internal(format!("program instantiation failed: {why}"))),
             None => Ok(program),
         }
     }
@@ -118,7 +119,7 @@ fn other_type(wanted: &[Type], is: &Type) -> String {
 mod tests {
     use super::*;
 
-    fn check(compiler: &mut Compiler, text: &str, wanted: Wanted, expect: Result<(), &str>) {
+    fn check(compiler: &mut Compiler, text: &str, wanted: ExpectedType, expect: Result<(), &str>) {
         let is = compiler.compile(text, wanted).map(|_| ()).map_err(|fault| fault.to_string());
         let first = is.as_ref().copied().map_err(|text| text.lines().next().unwrap_or_default());
         assert_eq!(first, expect, "{text}");
@@ -127,21 +128,21 @@ mod tests {
     #[test]
     fn expressions_give_what_they_are_for() {
         let plain = &mut Compiler::new(false, false);
-        check(plain, "object.x == 1", Wanted::Condition, Ok(()));
-        check(plain, "1 + 1", Wanted::Condition, Err("must evaluate to bool but got int"));
-        check(plain, "object.x", Wanted::Condition, Err("must evaluate to bool but got dyn"));
-        check(plain, "null", Wanted::Message, Err("must evaluate to string but got null_type"));
+        check(plain, "object.x == 1", ExpectedType::Condition, Ok(()));
+        check(plain, "1 + 1", ExpectedType::Condition, Err("must evaluate to bool but got int"));
+        check(plain, "object.x", ExpectedType::Condition, Err("must evaluate to bool but got dyn"));
+        check(plain, "null", ExpectedType::Message, Err("must evaluate to string but got null_type"));
         check(
             plain,
             "duration('1s')",
-            Wanted::Annotation,
+            ExpectedType::Annotation,
             Err("must evaluate to one of [string null_type] but got google.protobuf.Duration"),
         );
-        check(plain, "null", Wanted::Annotation, Ok(()));
-        check(plain, "Object{metadata: Object.metadata{}}", Wanted::Apply, Ok(()));
-        check(plain, "{'a': 1}", Wanted::Apply, Err("must evaluate to Object but got map(string, int)"));
-        check(plain, "[JSONPatch{op: 'add', path: '/a', value: 1}]", Wanted::JsonPatch, Ok(()));
-        check(plain, "[]", Wanted::JsonPatch, Err("must evaluate to list(JSONPatch) but got list(dyn)"));
+        check(plain, "null", ExpectedType::Annotation, Ok(()));
+        check(plain, "Object{metadata: Object.metadata{}}", ExpectedType::Apply, Ok(()));
+        check(plain, "{'a': 1}", ExpectedType::Apply, Err("must evaluate to Object but got map(string, int)"));
+        check(plain, "[JSONPatch{op: 'add', path: '/a', value: 1}]", ExpectedType::JsonPatch, Ok(()));
+        check(plain, "[]", ExpectedType::JsonPatch, Err("must evaluate to list(JSONPatch) but got list(dyn)"));
     }
 
     #[test]
@@ -150,20 +151,25 @@ mod tests {
             format!("compilation failed: ERROR: <input>:1:1: undeclared reference to '{name}' (in container '')")
         };
         let plain = &mut Compiler::new(false, false);
-        check(plain, "params.x == 1", Wanted::Condition, Err(&undeclared("params")));
-        check(plain, "variables.x == 1", Wanted::Condition, Err(&undeclared("variables")));
-        check(plain, "authorizer.group('').resource('pods').check('get').allowed()", Wanted::Condition, Ok(()));
-        check(plain, "authorizer.requestResource.check('get').allowed()", Wanted::Condition, Ok(()));
-        check(plain, "authorizer.path('/').check('get').reason()", Wanted::Message, Err(&undeclared("authorizer")));
-        check(plain, "request.userInfo.groups.exists(g, g == 'a')", Wanted::Condition, Ok(()));
-        check(plain, "namespaceObject.metadata.labels['a'] == ''", Wanted::Condition, Ok(()));
+        check(plain, "params.x == 1", ExpectedType::Condition, Err(&undeclared("params")));
+        check(plain, "variables.x == 1", ExpectedType::Condition, Err(&undeclared("variables")));
+        check(plain, "authorizer.group('').resource('pods').check('get').allowed()", ExpectedType::Condition, Ok(()));
+        check(plain, "authorizer.requestResource.check('get').allowed()", ExpectedType::Condition, Ok(()));
+        check(
+            plain,
+            "authorizer.path('/').check('get').reason()",
+            ExpectedType::Message,
+            Err(&undeclared("authorizer")),
+        );
+        check(plain, "request.userInfo.groups.exists(g, g == 'a')", ExpectedType::Condition, Ok(()));
+        check(plain, "namespaceObject.metadata.labels['a'] == ''", ExpectedType::Condition, Ok(()));
         check(
             plain,
             "request.object == null",
-            Wanted::Condition,
+            ExpectedType::Condition,
             Err("compilation failed: ERROR: <input>:1:8: undefined field 'object'"),
         );
-        check(&mut Compiler::new(true, false), "params.x == 1", Wanted::Condition, Ok(()));
+        check(&mut Compiler::new(true, false), "params.x == 1", ExpectedType::Condition, Ok(()));
     }
 
     #[test]
@@ -171,12 +177,12 @@ mod tests {
         let compiler = &mut Compiler::new(false, true);
         assert!(compiler.variable("a", "variables.b").is_err());
         assert!(compiler.variable("b", "[1]").is_ok());
-        check(compiler, "variables.a == 'x'", Wanted::Condition, Ok(())); // it may be anything
-        check(compiler, "variables.b[0] == 1", Wanted::Condition, Ok(()));
+        check(compiler, "variables.a == 'x'", ExpectedType::Condition, Ok(())); // it may be anything
+        check(compiler, "variables.b[0] == 1", ExpectedType::Condition, Ok(()));
         let wrong =
             "compilation failed: ERROR: <input>:1:16: found no matching overload for '_==_' applied to '(int, string)'";
-        check(compiler, "variables.b[0] == ''", Wanted::Condition, Err(wrong));
+        check(compiler, "variables.b[0] == ''", ExpectedType::Condition, Err(wrong));
         assert!(compiler.variable("b", "true").is_ok());
-        check(compiler, "variables.b", Wanted::Condition, Ok(()));
+        check(compiler, "variables.b", ExpectedType::Condition, Ok(()));
     }
 }

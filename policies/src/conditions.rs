@@ -5,7 +5,7 @@ use machinery::Value;
 
 use crate::{
     activation::{Activation, CONDITIONS_BUDGET, Expression},
-    compile::{Compiler, Wanted},
+    compile::{Compiler, ExpectedType},
 };
 
 /// The conditions, in their order.
@@ -29,7 +29,7 @@ impl Conditions {
         let mut compiler = Compiler::new(params, false);
         let condition = |condition: &Value| {
             let text = condition.str_at(&["expression"]).unwrap_or_default();
-            Expression::new(text, Wanted::Condition, &mut compiler)
+            Expression::new(text, ExpectedType::Condition, &mut compiler)
         };
         let conditions = holder.get("matchConditions").and_then(Value::as_array).unwrap_or_default();
         Conditions(conditions.iter().map(condition).collect())

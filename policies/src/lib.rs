@@ -10,12 +10,12 @@
 //! webhooks (`webhooks`) match writes with the same engine. Both may stand in files, too (`manifest`).
 //!
 //! ```
-//! use policies::{Compiler, Wanted};
+//! use policies::{Compiler, ExpectedType};
 //!
 //! let mut compiler = Compiler::new(false, true);
 //! compiler.variable("replicas", "object.spec.replicas").unwrap();
-//! compiler.compile("variables.replicas <= 5", Wanted::Condition).unwrap();
-//! let wrong = compiler.compile("variables.replicas", Wanted::Message).unwrap_err();
+//! compiler.compile("variables.replicas <= 5", ExpectedType::Condition).unwrap();
+//! let wrong = compiler.compile("variables.replicas", ExpectedType::Message).unwrap_err();
 //! assert_eq!(wrong.to_string(), "must evaluate to string but got dyn");
 //! ```
 
@@ -46,8 +46,10 @@ use generic_server::{
 };
 use outbound::Resolver;
 
-pub use compile::{Compiler, Fault, Wanted};
-pub use manifest::{Manifests, PluginConfig, SUFFIX as STATIC_SUFFIX};
+pub use compile::{CompileError, Compiler, ExpectedType};
+pub use manifest::{
+    ClientFault, ManifestError, ManifestFault, Manifests, ObjectFault, PluginConfig, SUFFIX as STATIC_SUFFIX,
+};
 pub use tables::Tables;
 
 use engine::Engine;
@@ -100,7 +102,7 @@ impl Policies {
     ///
     /// # Errors
     /// What is wrong with a manifest.
-    pub fn plugin(&self, name: &str, manifests: &Manifests) -> Result<Option<Arc<dyn Admission>>, String> {
+    pub fn plugin(&self, name: &str, manifests: &Manifests) -> Result<Option<Arc<dyn Admission>>, ManifestError> {
         let lister = |plural: &str| self.listers[plural].clone();
         Ok(Some(match name {
             "ValidatingAdmissionPolicy" => Arc::new(validating::Validating {

@@ -11,7 +11,7 @@ use machinery::{
 
 use crate::{
     activation::{Activation, BUDGET, Expression},
-    compile::{Compiler, Wanted},
+    compile::{Compiler, ExpectedType},
     conditions::Verdict,
     engine::{Engine, Found, Invocation, Seen, Step},
     metrics::Metrics,
@@ -33,7 +33,7 @@ pub(crate) struct Mutations {
 /// One change.
 struct Mutation {
     expression: Expression,
-    wanted: Wanted,
+    wanted: ExpectedType,
 }
 
 impl Work for Mutations {
@@ -41,8 +41,8 @@ impl Work for Mutations {
         let mutations = spec.get("mutations").and_then(Value::as_array).unwrap_or_default().iter();
         let mutations = mutations.map(|mutation| {
             let (wanted, member) = match mutation.str_at(&["patchType"]) {
-                Some("JSONPatch") => (Wanted::JsonPatch, "jsonPatch"),
-                _ => (Wanted::Apply, "applyConfiguration"),
+                Some("JSONPatch") => (ExpectedType::JsonPatch, "jsonPatch"),
+                _ => (ExpectedType::Apply, "applyConfiguration"),
             };
             let text = mutation.str_at(&[member, "expression"]).unwrap_or_default();
             Mutation { expression: Expression::new(text, wanted, compiler), wanted }

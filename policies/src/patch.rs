@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cel::{Value as CelValue, json_of};
+use cel::{NotJson, Value as CelValue, json_of};
 use generic_server::{handlers::conform, resource::Resource};
 use machinery::{
     Str, Value,
@@ -12,7 +12,7 @@ use machinery::{
 };
 
 use crate::{
-    compile::Wanted,
+    compile::ExpectedType,
     declarations::{JSON_PATCH, OBJECT},
 };
 
@@ -31,10 +31,10 @@ pub(crate) fn patched(
     kind: &GroupVersionKind,
     object: &Value,
     value: &CelValue,
-    wanted: Wanted,
+    wanted: ExpectedType,
 ) -> Result<Value, Failure> {
     let patched = match wanted {
-        Wanted::JsonPatch => json_patched(object, value)?,
+        ExpectedType::JsonPatch => json_patched(object, value)?,
         _ => Some(applied(row, kind, object, value)?),
     };
     let Some(patched) = patched else { return Ok(object.clone()) };
@@ -60,7 +60,7 @@ pub(crate) fn conformed(
 
 fn applied(row: &Resource, kind: &GroupVersionKind, object: &Value, value: &CelValue) -> Result<Value, Failure> {
     check_names(value, OBJECT).map_err(|why| Failure::Refused(format!("type mismatch: {why}")))?;
-    let mut config = json_of(value).map_err(Failure::Refused)?;
+    let mut config = json_of(value).map_err(|why| Failure::Refused(why.to_string()))?;
     for member in ["kind", "apiVersion"] {
         config.set(&[member], object.get(member).cloned().unwrap_or_default());
     }
@@ -110,7 +110,8 @@ fn operation(item: &CelValue) -> Result<Value, String> {
         if let CelValue::Struct(made) = value {
             check_names(value, &made.0).map_err(|why| format!("type mismatch: {why}"))?;
         }
-        let why = |e| format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {e}");
+        let why =
+            |e: NotJson| format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {e}");
         operation.set(&["value"], json_of(value).map_err(why)?);
     }
     Ok(operation)

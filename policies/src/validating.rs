@@ -19,7 +19,7 @@ use machinery::{
 
 use crate::{
     activation::{Activation, BUDGET, Expression, Scene},
-    compile::{Compiler, Wanted},
+    compile::{Compiler, ExpectedType},
     conditions::Verdict,
     engine::{Engine, Found, Invocation, Seen, Step},
     metrics::Metrics,
@@ -57,8 +57,9 @@ impl Work for Validations {
             let text = |key: &str| validation.str_at(&[key]).unwrap_or_default();
             let message = text("messageExpression");
             Validation {
-                expression: Expression::new(text("expression"), Wanted::Condition, compiler),
-                message_expression: (!message.is_empty()).then(|| Expression::new(message, Wanted::Message, compiler)),
+                expression: Expression::new(text("expression"), ExpectedType::Condition, compiler),
+                message_expression: (!message.is_empty())
+                    .then(|| Expression::new(message, ExpectedType::Message, compiler)),
                 message: text("message").trim().into(),
                 reason: text("reason").into(),
             }
@@ -67,7 +68,7 @@ impl Work for Validations {
         let annotations = list("auditAnnotations").iter().map(|annotation| {
             let text = annotation.str_at(&["valueExpression"]).unwrap_or_default();
             let key = annotation.str_at(&["key"]).unwrap_or_default();
-            (key.into(), Expression::new(text, Wanted::Annotation, compiler))
+            (key.into(), Expression::new(text, ExpectedType::Annotation, compiler))
         });
         Validations { validations, annotations: annotations.collect() }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use generic_server::features::GateState;
-use kube_core::admission::{Settings, is_idle};
+use kube_core::admission::{PluginSettings, is_idle};
 use machinery::{Value, codec::yaml};
 use policies::PluginConfig;
 
@@ -84,7 +84,7 @@ pub struct Admission {
     /// Their names, in the order in which they run.
     pub plugins: Vec<&'static str>,
     /// What they are told.
-    pub settings: Settings,
+    pub settings: PluginSettings,
     /// What plugins that judge by policies and webhooks are told, by their names.
     pub configs: Vec<(&'static str, PluginConfig)>,
 }
@@ -127,11 +127,11 @@ impl Admission {
             wanted && *state == Built && !is_idle(name, &features)
         };
         let plugins: Vec<_> = PLUGINS.iter().filter(runs).map(|plugin| plugin.name).collect();
-        let mut settings = Settings {
+        let mut settings = PluginSettings {
             not_ready_toleration_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_toleration_seconds: flags.int("default-unreachable-toleration-seconds"),
             features: features.clone(),
-            ..Settings::default()
+            ..PluginSettings::default()
         };
         let mut configs = Vec::new();
         if let Some(file) = findings.file(flags, "admission-control-config-file")
@@ -155,7 +155,7 @@ impl Admission {
 fn configure(
     file: &Path,
     running: &[&'static str],
-    (settings, configs): (&mut Settings, &mut Vec<(&'static str, PluginConfig)>),
+    (settings, configs): (&mut PluginSettings, &mut Vec<(&'static str, PluginConfig)>),
     findings: &mut Findings,
 ) -> Result<(), String> {
     let config = read(file)?;

@@ -118,6 +118,7 @@ fn token_webhook(flags: &Parsed, findings: &mut Findings) -> Option<TokenWebhook
     let file = PathBuf::from(Some(flags.text(flag)).filter(|text| !text.is_empty())?);
     let read = Kubeconfig::load(&file).map(|_| ()).map_err(|why| format!("--{flag}: {why}"));
     let version = webhook::check_version(&flags.text("authentication-token-webhook-version"));
+    let version = version.map_err(|why| why.to_string());
     let cache_ttl = flags.duration("authentication-token-webhook-cache-ttl").positive();
     match read.and(version) {
         Ok(version) => Some(TokenWebhook { file, version, cache_ttl }),

@@ -96,7 +96,10 @@ fn in_file(path: &std::path::Path, why: &str) -> String {
 fn of_file(path: PathBuf, findings: &mut Findings) -> IdentityProviders {
     let content = std::fs::read(&path)
         .map_err(|error| format!("open {}: {}", path.display(), crate::plain_io_error(&error).to_lowercase()));
-    let read = content.and_then(|content| AuthenticationConfiguration::read(&content).map(|config| (content, config)));
+    let read = content.and_then(|content| match AuthenticationConfiguration::read(&content) {
+        Ok(config) => Ok((content, config)),
+        Err(why) => Err(why.to_string()),
+    });
     match read {
         Ok((content, config)) => IdentityProviders {
             file: Some((path, content)),

@@ -7,7 +7,7 @@ use generic_server::features::Features;
 use machinery::{
     Value,
     codec::json,
-    config::{self, Untyped, root, text},
+    config::{Untyped, root, text},
     meta::FieldError,
 };
 use outbound::WebhookUsers;
@@ -59,21 +59,21 @@ const KINDS: [Kind; 4] = [
 /// What is wrong with the configuration.
 pub(super) fn read(plugin: &str, said: &Value, features: &Features) -> Result<Option<PluginConfig>, String> {
     let Some(kind) = KINDS.iter().find(|kind| kind.plugin == plugin) else { return Ok(None) };
-    let untyped = Untyped::read(&json::encode(said))?;
+    let untyped = Untyped::read(&json::encode(said)).map_err(|why| why.to_string())?;
     if untyped.api_version != "apiserver.config.k8s.io/v1" || KINDS.iter().all(|known| known.kind != untyped.kind) {
-        return Err(config::unregistered(&untyped.api_version, &untyped.kind, kind.registry));
+        return Err(untyped.unregistered(kind.registry).to_string());
     }
     if untyped.kind != kind.kind {
         return match KINDS.iter().find(|known| known.kind == untyped.kind && known.registry == kind.registry) {
             Some(other) => Err(format!("unexpected type: *policyconfig.{}", other.go_type)),
-            None => Err(config::unregistered(&untyped.api_version, &untyped.kind, kind.registry)),
+            None => Err(untyped.unregistered(kind.registry).to_string()),
         };
     }
     let fields = match kind.registry {
         WEBHOOKS => vec![text("kubeConfigFile"), text("staticManifestsDir")],
         _ => vec![text("staticManifestsDir")],
     };
-    let read = untyped.shaped(&root(format!("v1.{}", kind.go_type), fields))?;
+    let read = untyped.shaped(&root(format!("v1.{}", kind.go_type), fields)).map_err(|why| why.to_string())?;
     let named = |member: &str| read.str_at(&[member]).unwrap_or_default().to_owned();
     let (users, directory) = (named("kubeConfigFile"), named("staticManifestsDir"));
     if !users.is_empty() && !users.starts_with('/') {

@@ -43,7 +43,7 @@ pub(crate) fn bearer_tokens(
         let webhook = KubeconfigWebhook::load_through(&given.file, egress.to(Network::ControlPlane))
             .map_err(anyhow::Error::msg)?;
         let audiences = texts(&config.authentication.service_accounts.audiences).into();
-        let tokens = WebhookTokens::new(webhook, given.version, audiences).map_err(anyhow::Error::msg)?;
+        let tokens = WebhookTokens::new(webhook, given.version, audiences)?;
         let ttl = given.cache_ttl;
         let cached = CachedTokens::new(vec![Arc::new(tokens)], ttl, ttl, cache_metrics.clone());
         remote.push(Arc::new(cached.map_err(anyhow::Error::msg)?));
@@ -63,11 +63,11 @@ fn static_tokens(config: &Config, cancel: &CancellationToken) -> Result<Option<A
     let content = read(path)?;
     let text = String::from_utf8(content.clone()).with_context(|| file.clone())?;
     let audiences = texts(&config.authentication.service_accounts.audiences).into();
-    let tokens = Arc::new(StaticTokens::parse(&file, &text, audiences).map_err(anyhow::Error::msg)?);
+    let tokens = Arc::new(StaticTokens::parse(&file, &text, audiences)?);
     let current = tokens.clone();
     let reload = move |content: Vec<u8>| {
         let text = String::from_utf8(content).map_err(|error| error.to_string());
-        let replaced = text.and_then(|text| current.replace(&file, &text));
+        let replaced = text.and_then(|text| current.replace(&file, &text).map_err(|why| why.to_string()));
         std::future::ready(replaced.map_err(ReloadError::Invalid))
     };
     tokio::spawn(Followed::new("token file", path.clone(), content).follow(None, cancel.clone(), reload));
@@ -111,7 +111,7 @@ async fn replace(
     own_issuers: Vec<Str>,
     content: Vec<u8>,
 ) -> Result<(), ReloadError> {
-    let config = AuthenticationConfiguration::read(&content).map_err(ReloadError::Invalid)?;
+    let config = AuthenticationConfiguration::read(&content).map_err(|why| ReloadError::Invalid(why.to_string()))?;
     let (compiled, mut errors) = match validate(&config, &own_issuers) {
         Ok(compiled) => (compiled, Vec::new()),
         Err(errors) => (Vec::new(), errors),

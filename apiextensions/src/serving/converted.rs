@@ -50,8 +50,8 @@ const MEMBERS: [(&str, MemberType); 3] = [
 /// The converted objects of an answered review. `version` and `uid` are the question's.
 pub(super) fn of_review(body: &[u8], version: &str, uid: &str) -> Result<Vec<Value>, String> {
     let asked = ReviewKind { group: "apiextensions.k8s.io", version, kind: "ConversionReview" };
-    let review = read_review(body, asked)?;
-    check_response(&review, "Conversion", &MEMBERS)?;
+    let review = read_review(body, asked).map_err(|why| why.to_string())?;
+    check_response(&review, "Conversion", &MEMBERS).map_err(|why| why.to_string())?;
     // Reviews of the old version were never looked at so closely.
     let (expected, stated) = ("apiextensions.k8s.io/v1, Kind=ConversionReview", stated_kind(&review));
     if version == "v1" && stated != expected {

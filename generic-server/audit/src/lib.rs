@@ -11,7 +11,7 @@
 //! assert_eq!(read.warning.as_deref(), Some("strict decoding error: unknown field \"rules[0].verb\""));
 //!
 //! let wrong = Policy::read(br#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": []}"#).unwrap_err();
-//! assert_eq!(wrong, "loaded illegal policy with 0 rules");
+//! assert_eq!(wrong.to_string(), "loaded illegal policy with 0 rules");
 //! ```
 
 mod ack;

@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc, time::Duration};
 
 use auth::{
-    TokenAuthenticator as _,
+    TokenAuthenticator as _, TokenError,
     authn::{CacheMetrics, CachedTokens},
 };
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -40,7 +40,7 @@ fn tokens(c: &mut Criterion) {
             let (issuers, registry) = issuers(provider.config(mappings));
             let token = key.sign(&claims(&provider));
             let owner = || runtime.block_on(issuers.authenticate(&token, None));
-            while owner().is_err_and(|why| why == "oidc: authenticator not initialized") {
+            while owner().is_err_and(|why| matches!(why, TokenError::Unavailable(_))) {
                 std::thread::yield_now();
             }
             let user = owner().expect("a good token").expect("a token of the provider").user;

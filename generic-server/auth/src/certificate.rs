@@ -14,7 +14,27 @@ use rustls_pki_types::CertificateDer;
 
 use super::User;
 use crate::header_text;
-use x509::{Certificate, Purpose, Roots};
+use x509::{Certificate, Purpose, Roots, RootsError, X509Error};
+
+/// Why a certificate names no user. Shown, it is what upstream's server logs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// There is none.
+    #[error("no certificate")]
+    Missing,
+    /// It cannot be read or is not believed, or one of those that came with it cannot be read.
+    #[error(transparent)]
+    NotBelieved(#[from] X509Error),
+    /// Its subject has a UID without content.
+    #[error("UID cannot be an empty string")]
+    EmptyUid,
+    /// Its subject has several UIDs.
+    #[error("expected 1 UID, but found multiple: {0:?}")]
+    SeveralUids(Vec<String>),
+    /// It is believed, and is not one of those by which a front proxy may be known. This is its common name.
+    #[error("x509: subject with cn={0} is not in the allowed list")]
+    NoFrontProxy(String),
+}
 
 /// A bundle of certificate authorities that client certificates are judged by. Replaced as a whole when its file changes.
 pub struct ClientCertificates {
@@ -26,35 +46,44 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 impl ClientCertificates {
     /// From PEM text with one or more certificates.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// It has none, or one that cannot be read.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, RootsError> {
         Ok(ClientCertificates { roots: ArcSwap::from_pointee(Roots::from_pem(pem)?) })
     }
 
     /// Takes another bundle from now on.
-    pub fn replace(&self, pem: &[u8]) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// As [`Self::from_pem`]; then the old one stays.
+    pub fn replace(&self, pem: &[u8]) -> Result<(), RootsError> {
         self.roots.store(Arc::new(Roots::from_pem(pem)?));
         Ok(())
     }
 
     /// Checks that the chain leads to one of the authorities, is in its time, and is meant for clients; answers the client's
     /// own certificate, with which `chain` starts, and until when that holds.
-    fn verify(roots: &Roots, chain: &[CertificateDer<'_>]) -> Result<(Certificate, i64), String> {
-        let parse = |der: &CertificateDer<'_>| Certificate::parse(der).map_err(|error| error.to_string());
-        let [leaf, intermediates @ ..] = chain else { return Err("no certificate".into()) };
+    fn verify(roots: &Roots, chain: &[CertificateDer<'_>]) -> Result<(Certificate, i64), CertificateError> {
+        let parse = |der: &CertificateDer<'_>| Certificate::parse(der);
+        let [leaf, intermediates @ ..] = chain else { return Err(CertificateError::Missing) };
         let leaf = parse(leaf)?;
         let intermediates = intermediates.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let until = roots.verify(&leaf, &intermediates, Purpose::Client, now()).map_err(|error| error.to_string())?;
+        let until = roots.verify(&leaf, &intermediates, Purpose::Client, now())?;
         Ok((leaf, until))
     }
 
     /// The user of a connection's certificate, see [`Self::authenticate`]. It is verified once a connection, as long as the
     /// authorities and the certificates stay what they are.
+    ///
+    /// # Errors
+    /// As [`Self::authenticate`].
     pub fn user_of(
         &self,
         chain: &[CertificateDer<'_>],
         memo: &ArcSwapOption<Box<dyn Any + Send + Sync>>,
         reads_uid: bool,
-    ) -> Result<Option<Arc<User>>, String> {
+    ) -> Result<Option<Arc<User>>, CertificateError> {
         let roots = self.roots.load_full();
         let kept = memo.load();
         if let Some(kept) = kept.as_ref().and_then(|kept| kept.downcast_ref::<Verified>())
@@ -73,11 +102,22 @@ impl ClientCertificates {
 
     /// The user that a certificate names: CN is the name, each O a group, and the attribute for it the UID if `reads_uid`.
     /// None if it names nobody.
-    pub fn authenticate(&self, chain: &[CertificateDer<'_>], reads_uid: bool) -> Result<Option<User>, String> {
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn authenticate(
+        &self,
+        chain: &[CertificateDer<'_>],
+        reads_uid: bool,
+    ) -> Result<Option<User>, CertificateError> {
         Self::user(&self.roots.load(), chain, reads_uid).map(|(user, _)| user)
     }
 
-    fn user(roots: &Roots, chain: &[CertificateDer<'_>], reads_uid: bool) -> Result<(Option<User>, i64), String> {
+    fn user(
+        roots: &Roots,
+        chain: &[CertificateDer<'_>],
+        reads_uid: bool,
+    ) -> Result<(Option<User>, i64), CertificateError> {
         let (leaf, until) = Self::verify(roots, chain)?;
         let subject = leaf.subject();
         if subject.common_name.is_empty() {
@@ -86,9 +126,9 @@ impl ClientCertificates {
         let uid = match subject.uids.as_slice() {
             _ if !reads_uid => "",
             [] => "",
-            [uid] if uid.is_empty() => return Err("UID cannot be an empty string".into()),
+            [uid] if uid.is_empty() => return Err(CertificateError::EmptyUid),
             [uid] => uid,
-            several => return Err(format!("expected 1 UID, but found multiple: {several:?}")),
+            several => return Err(CertificateError::SeveralUids(several.to_vec())),
         };
         let print: String = digest(&SHA256, &chain[0]).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let user = User {
@@ -144,7 +184,14 @@ pub struct RequestHeader {
 impl RequestHeader {
     /// The user that the headers name; `None` if there is none, or if the request is not from the proxy. The headers
     /// are taken out of the request either way once the proxy is believed.
-    pub fn authenticate(&self, chain: &[CertificateDer<'_>], headers: &mut HeaderMap) -> Result<Option<User>, String> {
+    ///
+    /// # Errors
+    /// The certificate is no front proxy's.
+    pub fn authenticate(
+        &self,
+        chain: &[CertificateDer<'_>],
+        headers: &mut HeaderMap,
+    ) -> Result<Option<User>, CertificateError> {
         let name = first_value(headers, &self.options.username_headers);
         let Some(name) = name else { return Ok(None) };
         if chain.is_empty() {
@@ -153,7 +200,7 @@ impl RequestHeader {
         let (leaf, _) = ClientCertificates::verify(&self.authorities.roots.load(), chain)?;
         let proxy = &leaf.subject().common_name;
         if !self.options.allowed_names.is_empty() && !self.options.allowed_names.iter().any(|name| name == proxy) {
-            return Err(format!("x509: subject with cn={proxy} is not in the allowed list"));
+            return Err(CertificateError::NoFrontProxy(proxy.clone()));
         }
         let user = User {
             name,
@@ -296,6 +343,7 @@ mod tests {
             let key = rcgen::KeyPair::generate().expect("a key");
             let certificate = params.signed_by(&key, &ca).expect("a certificate").der().clone();
             let found = authenticator.authenticate(&[certificate], reads).map(|user| user.map(|user| user.uid));
+            let found = found.map_err(|why| why.to_string());
             assert_eq!(found, expect.map(|uid| uid.map(Str::from)).map_err(str::to_owned), "{name} {uid:?}");
         };
         check("jane", Some("1001"), true, Ok(Some("1001")));

@@ -6,11 +6,34 @@ pub(super) struct Record {
     pub(super) fields: Vec<String>,
 }
 
+/// A quote that does not stand where it may. Shown, it is what Go says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("parse error on line {line}, column {column}: {fault}")]
+pub struct CsvError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in bytes.
+    pub column: usize,
+    /// What is wrong there.
+    pub fault: CsvFault,
+}
+
+/// What is wrong with a quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CsvFault {
+    /// It stands in a field that does not begin with one.
+    #[error("bare \" in non-quoted-field")]
+    Bare,
+    /// It does not end its field, or there is none that does.
+    #[error("extraneous or missing \" in quoted-field")]
+    Unbalanced,
+}
+
 /// All records of a text. Empty lines are none.
 ///
 /// # Errors
-/// Go's words for quotes that do not stand where they may.
-pub(super) fn records(text: &str) -> Result<Vec<Record>, String> {
+/// A quote does not stand where it may.
+pub(super) fn records(text: &str) -> Result<Vec<Record>, CsvError> {
     let mut reader = Reader { lines: text.split_inclusive('\n').enumerate().map(|(n, line)| (n + 1, line)) };
     let mut records = Vec::new();
     while let Some((number, line)) = reader.lines.next() {
@@ -32,7 +55,7 @@ fn without_end(line: &str) -> &str {
 }
 
 impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
-    fn record(&mut self, number: usize, line: &'a str) -> Result<Vec<String>, String> {
+    fn record(&mut self, number: usize, line: &'a str) -> Result<Vec<String>, CsvError> {
         let (mut number, mut line, mut fields) = (number, line, Vec::new());
         let mut rest = without_end(line);
         loop {
@@ -43,7 +66,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
                 };
                 if let Some(at) = field.find('"') {
                     let column = line.len() - line_end(line) - rest.len() + at + 1;
-                    return Err(format!("parse error on line {number}, column {column}: bare \" in non-quoted-field"));
+                    return Err(CsvError { line: number, column, fault: CsvFault::Bare });
                 }
                 fields.push(field.to_owned());
                 match more {
@@ -61,9 +84,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
                     let column = without_end(line).len() + 1 + usize::from(line.ends_with('\n'));
                     let next = if line.ends_with('\n') { self.lines.next() } else { None };
                     let Some((next_number, next_line)) = next else {
-                        return Err(format!(
-                            "parse error on line {number}, column {column}: extraneous or missing \" in quoted-field"
-                        ));
+                        return Err(CsvError { line: number, column, fault: CsvFault::Unbalanced });
                     };
                     field.push('\n');
                     (number, line) = (next_number, next_line);
@@ -80,9 +101,7 @@ impl<'a, I: Iterator<Item = (usize, &'a str)>> Reader<I> {
                     break Some(after);
                 } else {
                     let column = without_end(line).len() - after.len();
-                    return Err(format!(
-                        "parse error on line {number}, column {column}: extraneous or missing \" in quoted-field"
-                    ));
+                    return Err(CsvError { line: number, column, fault: CsvFault::Unbalanced });
                 }
             };
             fields.push(field);
@@ -120,7 +139,8 @@ mod tests {
     #[test]
     fn quotes_stand_where_they_may() {
         let check = |text: &str, expect: &str| {
-            assert_eq!(records(text).err(), Some(format!("parse error on line {expect}")), "{text:?}");
+            let found = records(text).err().map(|why| why.to_string());
+            assert_eq!(found, Some(format!("parse error on line {expect}")), "{text:?}");
         };
         check("a,b\"c,d\n", "1, column 4: bare \" in non-quoted-field");
         check("a,\"b,c\n", "1, column 8: extraneous or missing \" in quoted-field");

@@ -34,9 +34,10 @@ pub mod websocket;
 pub use authorizer::{
     Attributes, Authorizer, Decision, Mode, NonResourceRule, ResourceRule, SystemMasters, UserRules, Verdict, aggregate,
 };
-pub use certificate::{ClientCertificates, RequestHeader, RequestHeaderOptions};
+pub use certificate::{CertificateError, ClientCertificates, RequestHeader, RequestHeaderOptions};
+pub use csv::{CsvError, CsvFault};
 pub use header::header_text;
 pub use refusal::{authorize_info, escape, refusal_of};
-pub use token::{TokenAuthenticator, TokenAuthenticators, TokenNotes, TokenOwner};
-pub use tokens::StaticTokens;
+pub use token::{TokenAuthenticator, TokenAuthenticators, TokenError, TokenNotes, TokenOwner, UnknownToken};
+pub use tokens::{StaticTokens, TokenFileError};
 pub use user::{User, node_of_name, service_account_of_name};

@@ -1,6 +1,6 @@
 //! Bearer tokens, whatever their kind: who knows one says whose it is.
 
-use std::sync::Arc;
+use std::{error::Error, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use machinery::Str;
@@ -34,6 +34,36 @@ impl TokenOwner {
     }
 }
 
+/// Why a token of a kind that somebody knows is nobody's. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It is not good, for this reason.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is for others.
+    #[error("token audiences [{}] is invalid for the target audiences [{}]", quoted(.own), quoted(.asked))]
+    Audiences {
+        /// Those that it is for.
+        own: Vec<Str>,
+        /// Those that it should be for, one of them at least.
+        asked: Vec<Str>,
+    },
+    /// Whether it is good could not be found out: who knows cannot be asked, or did not answer in time.
+    #[error("{0}")]
+    Unavailable(String),
+    /// Several know its kind, and all of them object.
+    #[error("{}", joined(.0))]
+    Several(Vec<TokenError>),
+}
+
+fn quoted(audiences: &[Str]) -> String {
+    audiences.iter().map(|audience| format!("{:?}", audience.as_str())).collect::<Vec<_>>().join(" ")
+}
+
+fn joined(errors: &[TokenError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// Knows bearer tokens of one kind.
 #[async_trait]
 pub trait TokenAuthenticator: Send + Sync {
@@ -42,7 +72,7 @@ pub trait TokenAuthenticator: Send + Sync {
     ///
     /// # Errors
     /// Why a token of the kind is not good.
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String>;
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError>;
 }
 
 /// Of the audiences asked for, those of a server whose audiences are `own`; all of those if none are asked for. `None` if
@@ -59,27 +89,67 @@ pub(crate) fn audiences_of(own: &Arc<[Str]>, asked: Option<&[Str]>) -> Option<Ar
 #[derive(Default)]
 pub struct TokenAuthenticators(pub Vec<Arc<dyn TokenAuthenticator>>);
 
-/// What is wrong with a token that nobody knows.
-const INVALID: &str = "invalid bearer token";
+/// A token that nobody knows as somebody's. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownToken {
+    /// What those object who know its kind, in the order in which they were asked.
+    pub objections: Vec<TokenError>,
+}
+
+impl fmt::Display for UnknownToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = vec!["invalid bearer token".to_owned()];
+        for objection in self.objections.iter().map(ToString::to_string) {
+            if !told.contains(&objection) {
+                told.push(objection);
+            }
+        }
+        match told.as_slice() {
+            [nothing_else] => f.write_str(nothing_else),
+            several => write!(f, "[{}]", several.join(", ")),
+        }
+    }
+}
+
+impl Error for UnknownToken {}
 
 impl TokenAuthenticators {
     /// The token's owner.
     ///
     /// # Errors
-    /// Nobody knows the token; what those objected who know its kind is part of the text.
-    pub async fn owner(&self, token: &str, audiences: Option<&[Str]>) -> Result<TokenOwner, String> {
-        let mut objections = vec![INVALID.to_owned()];
+    /// Nobody knows the token.
+    pub async fn owner(&self, token: &str, audiences: Option<&[Str]>) -> Result<TokenOwner, UnknownToken> {
+        let mut unknown = UnknownToken::default();
         for authenticator in &self.0 {
             match authenticator.authenticate(token, audiences).await {
                 Ok(Some(owner)) => return Ok(owner),
                 Ok(None) => {}
-                Err(why) if objections.contains(&why) => {}
-                Err(why) => objections.push(why),
+                Err(why) => unknown.objections.push(why),
             }
         }
-        if objections.len() == 1 {
-            return Err(INVALID.to_owned());
-        }
-        Err(format!("[{}]", objections.join(", ")))
+        Err(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_several_object_is_told_once() {
+        let check = |objections: &[TokenError], expect: &str| {
+            assert_eq!(UnknownToken { objections: objections.to_vec() }.to_string(), expect);
+        };
+        let (bad, gone) = (TokenError::Invalid("bad".to_owned()), TokenError::Unavailable("gone".to_owned()));
+        check(&[], "invalid bearer token");
+        check(&[TokenError::Invalid("invalid bearer token".to_owned())], "invalid bearer token");
+        check(std::slice::from_ref(&bad), "[invalid bearer token, bad]");
+        check(&[bad.clone(), bad.clone(), gone.clone()], "[invalid bearer token, bad, gone]");
+        check(&[TokenError::Several(vec![bad, gone])], "[invalid bearer token, bad, gone]");
+        let audiences = TokenError::Audiences { own: vec!["a".into(), "b".into()], asked: vec!["c".into()] };
+        check(
+            &[audiences],
+            "[invalid bearer token, token audiences [\"a\" \"b\"] is invalid for the target audiences [\"c\"]]",
+        );
     }
 }

@@ -6,7 +6,32 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use machinery::Str;
 
-use super::{TokenAuthenticator, TokenOwner, User, csv, token::audiences_of};
+use super::{CsvError, TokenAuthenticator, TokenError, TokenOwner, User, csv, token::audiences_of};
+
+/// Why a file of tokens cannot be used. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFileError {
+    /// It is no CSV.
+    #[error("token file '{file}': {error}")]
+    Csv {
+        /// The file's name.
+        file: String,
+        /// What is wrong, and where.
+        error: CsvError,
+    },
+    /// A line has too few columns.
+    #[error(
+        "token file '{file}' must have at least 3 columns (token, user name, user uid), found {found} on line {line}"
+    )]
+    TooFewColumns {
+        /// The file's name.
+        file: String,
+        /// How many it has.
+        found: usize,
+        /// The line, from 1.
+        line: usize,
+    },
+}
 
 /// Static bearer tokens. The file's columns are token, user name, uid, and optionally a quoted list of groups.
 #[derive(Debug, Default)]
@@ -16,9 +41,11 @@ pub struct StaticTokens {
 }
 
 impl StaticTokens {
-    /// Reads the file's text; the error names the file and the line. `audiences` are the server's: such tokens are for them
-    /// all.
-    pub fn parse(file: &str, text: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
+    /// Reads the text of the file of that name. `audiences` are the server's: such tokens are for them all.
+    ///
+    /// # Errors
+    /// What is wrong, and in which line.
+    pub fn parse(file: &str, text: &str, audiences: Arc<[Str]>) -> Result<Self, TokenFileError> {
         Ok(StaticTokens { tokens: ArcSwap::from_pointee(read(file, text)?), audiences })
     }
 
@@ -26,7 +53,7 @@ impl StaticTokens {
     ///
     /// # Errors
     /// As [`Self::parse`]; then the old tokens stay.
-    pub fn replace(&self, file: &str, text: &str) -> Result<(), String> {
+    pub fn replace(&self, file: &str, text: &str) -> Result<(), TokenFileError> {
         self.tokens.store(Arc::new(read(file, text)?));
         Ok(())
     }
@@ -37,14 +64,12 @@ impl StaticTokens {
     }
 }
 
-fn read(file: &str, text: &str) -> Result<HashMap<Str, Arc<User>>, String> {
+fn read(file: &str, text: &str) -> Result<HashMap<Str, Arc<User>>, TokenFileError> {
     let mut tokens = HashMap::new();
-    for csv::Record { line, fields } in csv::records(text).map_err(|why| format!("token file '{file}': {why}"))? {
+    let records = csv::records(text).map_err(|error| TokenFileError::Csv { file: file.to_owned(), error })?;
+    for csv::Record { line, fields } in records {
         let [token, name, uid, ..] = fields.as_slice() else {
-            return Err(format!(
-                "token file '{file}' must have at least 3 columns (token, user name, user uid), found {} on line {line}",
-                fields.len()
-            ));
+            return Err(TokenFileError::TooFewColumns { file: file.to_owned(), found: fields.len(), line });
         };
         if token.is_empty() {
             tracing::warn!(file, line, "an empty token has been found in the token file");
@@ -65,7 +90,7 @@ fn read(file: &str, text: &str) -> Result<HashMap<Str, Arc<User>>, String> {
 
 #[async_trait]
 impl TokenAuthenticator for StaticTokens {
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError> {
         let Some(user) = self.owner(token) else { return Ok(None) };
         Ok(audiences_of(&self.audiences, audiences).map(|audiences| TokenOwner::new(user, audiences)))
     }
@@ -76,7 +101,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<StaticTokens, String> {
-        StaticTokens::parse("t.csv", text, Arc::default())
+        StaticTokens::parse("t.csv", text, Arc::default()).map_err(|why| why.to_string())
     }
 
     #[test]

@@ -11,9 +11,29 @@ use crate::header_text;
 /// What a subprotocol begins with that is a token.
 const PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
+/// Why a subprotocol is no token. Shown, it is what upstream's server logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WebSocketTokenError {
+    /// There are several.
+    #[error("multiple base64.bearer.authorization tokens specified")]
+    Several,
+    /// It is no base64.
+    #[error("invalid base64.bearer.authorization token encoding")]
+    Encoding,
+    /// It is no text.
+    #[error("invalid base64.bearer.authorization token")]
+    NotUtf8,
+    /// It is the only subprotocol, and the server has none to answer with.
+    #[error("missing additional subprotocol")]
+    Alone,
+}
+
 /// Takes the token out of a WebSocket request's subprotocols; `None` if there is none. A token goes no further, whoever
 /// the user turns out to be.
-pub fn take_token(headers: &mut HeaderMap) -> Result<Option<String>, &'static str> {
+///
+/// # Errors
+/// What says that it is a token is none.
+pub fn take_token(headers: &mut HeaderMap) -> Result<Option<String>, WebSocketTokenError> {
     if !headers.contains_key(SEC_WEBSOCKET_PROTOCOL) || !is_websocket(headers) {
         return Ok(None);
     }
@@ -26,14 +46,14 @@ pub fn take_token(headers: &mut HeaderMap) -> Result<Option<String>, &'static st
         _ => drop(headers.remove(SEC_WEBSOCKET_PROTOCOL)),
     }
     if tokens.len() > 1 {
-        return Err("multiple base64.bearer.authorization tokens specified");
+        return Err(WebSocketTokenError::Several);
     }
     let token = URL_SAFE_NO_PAD.decode(&first[PREFIX.len()..]);
-    let token = token.map_err(|_| "invalid base64.bearer.authorization token encoding")?;
-    let token = String::from_utf8(token).map_err(|_| "invalid base64.bearer.authorization token")?;
+    let token = token.map_err(|_| WebSocketTokenError::Encoding)?;
+    let token = String::from_utf8(token).map_err(|_| WebSocketTokenError::NotUtf8)?;
     match (token.is_empty(), others.is_empty()) {
         (true, _) => Ok(None),
-        (false, true) => Err("missing additional subprotocol"),
+        (false, true) => Err(WebSocketTokenError::Alone),
         (false, false) => Ok(Some(token)),
     }
 }
@@ -50,7 +70,7 @@ mod tests {
     use super::*;
 
     /// The token, and what is left of the subprotocols.
-    fn check(protocols: &[&str], expect: Result<Option<&str>, &'static str>, left: Option<&str>) {
+    fn check(protocols: &[&str], expect: Result<Option<&str>, &str>, left: Option<&str>) {
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static("keep-alive, Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("WebSocket"));
@@ -58,7 +78,9 @@ mod tests {
             headers.append(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_str(line).expect("a value"));
         }
         let found = take_token(&mut headers);
-        assert_eq!(found.as_ref().map(Option::as_deref), expect.as_ref().copied(), "{protocols:?}");
+        let found = found.map_err(|why| why.to_string());
+        let expect = expect.map(|token| token.map(str::to_owned)).map_err(str::to_owned);
+        assert_eq!(found, expect, "{protocols:?}");
         assert_eq!(headers.get(SEC_WEBSOCKET_PROTOCOL).map(|v| v.to_str().expect("text")), left, "{protocols:?}");
     }
 

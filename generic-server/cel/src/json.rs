@@ -5,13 +5,25 @@ use base64::engine::general_purpose::STANDARD;
 use machinery::{Map, Str, Value as Json};
 
 use crate::library::standard;
-use crate::value::{Key, Value};
+use crate::types::Type;
+use crate::value::{Error, Key, Value};
+
+/// A value for which JSON has nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotJson {
+    /// A value of this type.
+    #[error("unsupported conversion of type '{0}'")]
+    Type(Type),
+    /// A time or a span that cannot be written.
+    #[error(transparent)]
+    Text(#[from] Error),
+}
 
 /// The value as JSON: bytes in base64, times and spans as text, keys of maps as text, optional values as what they hold.
 ///
 /// # Errors
-/// A text that names the type, for values that JSON has nothing for.
-pub fn json_of(value: &Value) -> Result<Json, String> {
+/// JSON has nothing for it, or for a value in it.
+pub fn json_of(value: &Value) -> Result<Json, NotJson> {
     Ok(match value {
         Value::Null | Value::Optional(None) => Json::Null,
         Value::Bool(b) => Json::Bool(*b),
@@ -25,20 +37,19 @@ pub fn json_of(value: &Value) -> Result<Json, String> {
         Value::Struct(made) => object(made.1.iter().map(|(name, value)| (name.clone(), value)))?,
         Value::Data(data) => data.json().clone(),
         Value::Optional(Some(inner)) => json_of(inner)?,
-        Value::Timestamp(_) | Value::Duration(_) => match standard::to_string(std::slice::from_ref(value)) {
-            Ok(Value::String(text)) => Json::String(text),
-            Ok(_) => Json::Null,
-            Err(error) => return Err(error.to_string()),
+        Value::Timestamp(_) | Value::Duration(_) => match standard::to_string(std::slice::from_ref(value))? {
+            Value::String(text) => Json::String(text),
+            _ => Json::Null,
         },
         Value::Type(_) | Value::Opaque(_) => {
-            return Err(format!("unsupported conversion of type '{}'", value.type_of()));
+            return Err(NotJson::Type(value.type_of()));
         }
     })
 }
 
-fn object<'a>(entries: impl Iterator<Item = (Str, &'a Value)>) -> Result<Json, String> {
+fn object<'a>(entries: impl Iterator<Item = (Str, &'a Value)>) -> Result<Json, NotJson> {
     let entries = entries.map(|(key, value)| Ok((key, json_of(value)?)));
-    Ok(Json::Object(Map::from_entries(entries.collect::<Result<Vec<_>, String>>()?)))
+    Ok(Json::Object(Map::from_entries(entries.collect::<Result<Vec<_>, NotJson>>()?)))
 }
 
 fn text_of(key: &Key) -> Str {
@@ -61,7 +72,7 @@ mod tests {
             let program = Env::new().compile(text).expect("it compiles");
             let value = program.evaluate(&[][..] as &[Value], 1_000).0.expect("it has a value");
             let expect = expect.map(|text| json::decode(text.as_bytes()).expect("JSON")).map_err(str::to_owned);
-            assert_eq!(json_of(&value), expect, "{text}");
+            assert_eq!(json_of(&value).map_err(|why| why.to_string()), expect, "{text}");
         };
         check("{'a': [1, 2], 'b': []}", Ok(r#"{"a":[1,2],"b":[]}"#));
         check("{1: 'x', 2: 'y'}", Ok(r#"{"1":"x","2":"y"}"#));

@@ -30,7 +30,7 @@ mod value;
 pub use cost::Cost;
 pub use env::{Env, Structs};
 pub use eval::Variables;
-pub use json::json_of;
+pub use json::{NotJson, json_of};
 pub use library::authorizer::{Authorize, Question, authorizer, authorizer_type, resource_check, resource_check_type};
 pub use program::Program;
 pub use syntax::{Issue, Issues};

@@ -1,14 +1,17 @@
 //! Files that configure a server (`kind: AuthenticationConfiguration` and the like): read as strictly as upstream reads
-//! them. The first thing that is wrong is told in upstream's words; what is read has the shape that its version promises.
+//! them. The first thing that is wrong is the error; what is read has the shape that its version promises.
+
+mod document;
 
 use std::sync::Arc;
 
 use crate::{
     Str, Value,
     codec::{json, yaml},
-    meta::go_text,
-    schema::{self, Field, IntFormat, Object, Schema, Shape},
+    schema::{self, DecodeError, Field, IntFormat, Object, Schema, Shape},
 };
+
+pub use document::{DocumentError, Unregistered, read_document, type_text};
 
 /// A kind of configuration file.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +49,42 @@ pub struct Config {
     pub document: Value,
 }
 
+/// Why a document is no configuration of the kind that is read. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is nothing.
+    #[error("empty config data")]
+    Empty,
+    /// It is no document.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// It does not say what it is.
+    #[error("Object '{field}' is missing in '{content}'")]
+    TypeMissing {
+        /// `apiVersion` or `Kind`.
+        field: &'static str,
+        /// The whole content.
+        content: String,
+    },
+    /// Its type is one that nobody knows.
+    #[error(transparent)]
+    Unregistered(#[from] Unregistered),
+    /// It is of another kind.
+    #[error("expected {expected}, got *apiserver.{found}")]
+    OtherKind {
+        /// The kind that is read.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// A value is not of the type that its place has.
+    #[error(transparent)]
+    Shape(DecodeError),
+    /// Fields that are unknown or stand twice.
+    #[error("strict decoding error: {}", .0.join(", "))]
+    Strict(Vec<String>),
+}
+
 /// A document of a file, JSON or YAML, before anybody has looked for its type.
 #[derive(Clone, Debug)]
 pub struct Untyped {
@@ -65,22 +104,21 @@ impl Untyped {
     /// Reads a document that says what it is.
     ///
     /// # Errors
-    /// What is wrong with it, in upstream's words.
-    pub fn read(content: &[u8]) -> Result<Self, String> {
-        let is_json = content.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
+    /// It is none, or does not say what it is.
+    pub fn read(content: &[u8]) -> Result<Self, ConfigError> {
+        let is_json = document::is_json(content);
         let (document, repeated) = if is_json {
-            let document =
-                json::decode(content).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
-            (document, None)
+            (json::decode(content).map_err(DocumentError::Json)?, None)
         } else {
-            yaml::decode_strict(content).map_err(|e| e.to_string())?
+            yaml::decode_strict(content).map_err(DocumentError::Yaml)?
         };
         if document.as_object().is_none() && !document.is_null() {
-            return Err(go_text::no_type_in(&document));
+            return Err(document::not_an_object(&document).into());
         }
         let (api_version, kind) =
             (type_text(&document, "apiVersion")?.to_owned(), type_text(&document, "kind")?.to_owned());
-        let missing = |what: &str| Err(format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(content)));
+        let missing =
+            |field| Err(ConfigError::TypeMissing { field, content: String::from_utf8_lossy(content).into_owned() });
         if kind.is_empty() {
             return missing("Kind");
         }
@@ -95,61 +133,52 @@ impl Untyped {
     ///
     /// # Errors
     /// What does not fit.
-    pub fn shaped(self, shape: &Schema) -> Result<Value, String> {
-        let (document, _) = schema::decode_text(shape, self.document, Some(&self.text)).map_err(|e| e.to_string())?;
-        let findings = json::strict_findings(&self.text, shape).map_err(|e| e.to_string())?;
+    pub fn shaped(self, shape: &Schema) -> Result<Value, ConfigError> {
+        let (document, _) = schema::decode_text(shape, self.document, Some(&self.text)).map_err(ConfigError::Shape)?;
+        let findings = json::strict_findings(&self.text, shape).map_err(DocumentError::Json)?;
         let problems: Vec<String> = self.repeated.into_iter().chain(findings.iter().map(ToString::to_string)).collect();
         match problems.is_empty() {
             true => Ok(document),
-            false => Err(format!("strict decoding error: {}", problems.join(", "))),
+            false => Err(ConfigError::Strict(problems)),
         }
     }
-}
 
-/// What is said of a document of a type that nobody knows; `registry`: where upstream has its registry of kinds.
-pub fn unregistered(api_version: &str, kind: &str, registry: &str) -> String {
-    let (kind, api_version) = (go_text::quote(kind), go_text::quote(api_version));
-    format!("no kind {kind} is registered for version {api_version} in scheme {registry:?}")
+    /// What is wrong with a document of a type that nobody knows; `registry`: where upstream has its registry of kinds.
+    pub fn unregistered(self, registry: &'static str) -> Unregistered {
+        Unregistered { api_version: self.api_version, kind: self.kind, registry }
+    }
 }
 
 impl ConfigKind {
     /// Reads a file's content, JSON or YAML.
     ///
     /// # Errors
-    /// What is wrong with it, in upstream's words.
-    pub fn read(&self, content: &[u8]) -> Result<Config, String> {
+    /// What is wrong with it.
+    pub fn read(&self, content: &[u8]) -> Result<Config, ConfigError> {
         if content.is_empty() {
-            return Err("empty config data".to_owned());
+            return Err(ConfigError::Empty);
         }
         let untyped = Untyped::read(content)?;
-        let version = self.version(&untyped)?;
-        Ok(Config { version, document: untyped.shaped(&(self.schema)(version))? })
+        match self.version(&untyped)? {
+            Some(version) => Ok(Config { version, document: untyped.shaped(&(self.schema)(version))? }),
+            None => Err(untyped.unregistered(self.registry).into()),
+        }
     }
 
-    fn version(&self, untyped: &Untyped) -> Result<&'static str, String> {
+    /// The version that a document is in; `None` if its type is unknown.
+    fn version(&self, untyped: &Untyped) -> Result<Option<&'static str>, ConfigError> {
         let Untyped { api_version, kind, .. } = untyped;
         let version = api_version.strip_prefix(self.group).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
         let of_group = |versions: &'static [&'static str]| versions.iter().copied().find(|known| *known == version);
         if kind == self.kind
             && let Some(version) = of_group(self.versions)
         {
-            return Ok(version);
+            return Ok(Some(version));
         }
         if self.siblings.iter().any(|(sibling, versions)| sibling == kind && of_group(versions).is_some()) {
-            return Err(format!("expected {}, got *apiserver.{kind}", self.kind));
+            return Err(ConfigError::OtherKind { expected: self.kind, found: kind.clone() });
         }
-        Err(unregistered(api_version, kind, self.registry))
-    }
-}
-
-fn type_text<'a>(document: &'a Value, key: &str) -> Result<&'a str, String> {
-    match document.get(key) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            go_text::json_type_name(other)
-        )),
+        Ok(None)
     }
 }
 
@@ -228,7 +257,7 @@ mod tests {
     #[test]
     fn a_file_is_read_strictly() {
         let check = |content: &str, expect: &str| {
-            assert_eq!(KIND.read(content.as_bytes()).map(|_| ()), Err(expect.to_owned()), "{content}");
+            assert_eq!(KIND.read(content.as_bytes()).expect_err(content).to_string(), expect, "{content}");
         };
         let go_struct = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
                          \"json:\\\"kind,omitempty\\\"\" }";
@@ -274,7 +303,7 @@ mod tests {
     fn values_of_a_wrong_type_are_told_as_go_does() {
         let check = |content: &str, expect: &str| {
             let why = KIND.read(format!("{HEAD}{content}").as_bytes()).expect_err(content);
-            assert_eq!(why, format!("json: cannot unmarshal {expect}"), "{content}");
+            assert_eq!(why.to_string(), format!("json: cannot unmarshal {expect}"), "{content}");
         };
         check("names: a", "string into Go struct field AuthenticationConfiguration.names of type []string");
         check("names: [3]", "number into Go struct field AuthenticationConfiguration.names of type string");

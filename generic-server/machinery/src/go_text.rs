@@ -78,13 +78,46 @@ pub fn json_type_name(value: &Value) -> &'static str {
     }
 }
 
+/// A document that has no type, for it is no object. Shown, it is what Go says where it looks for the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion \
+     string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+)]
+pub struct NotAnObject {
+    /// What it is, as Go names it.
+    pub found: &'static str,
+}
+
+/// A value of another type than its place has. Shown, it is what Go says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("json: cannot unmarshal {found} into Go struct field {field} of type {expected}")]
+pub struct WrongType {
+    /// What it is, as Go names it.
+    pub found: &'static str,
+    /// Its place, as Go names it: `Policy.spec`.
+    pub field: String,
+    /// The type that it should be of, as Go names it.
+    pub expected: String,
+}
+
+impl WrongType {
+    /// A value that stands in a field whose type is another one.
+    pub fn of(found: &Value, field: impl Into<String>, expected: impl Into<String>) -> Self {
+        WrongType { found: json_type_name(found), field: field.into(), expected: expected.into() }
+    }
+}
+
+impl NotAnObject {
+    /// A document that is none.
+    pub fn of(document: &Value) -> Self {
+        NotAnObject { found: json_type_name(document) }
+    }
+}
+
 /// What Go says of a document that is no object, where it looks for its type.
 pub fn no_type_in(document: &Value) -> String {
-    format!(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion \
-         string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        json_type_name(document)
-    )
+    NotAnObject::of(document).to_string()
 }
 
 #[cfg(test)]

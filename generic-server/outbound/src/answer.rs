@@ -2,8 +2,8 @@
 
 use machinery::{
     Value,
-    codec::{json, yaml},
-    meta::go_text::{no_type_in, quote},
+    config::{DocumentError, Unregistered, read_document},
+    meta::go_text::WrongType,
     schema::builtin,
 };
 
@@ -20,34 +20,53 @@ pub struct ReviewKind<'a> {
 
 /// The kinds that upstream's client knows of, which its errors tell from those that it does not.
 #[derive(Clone, Copy, Debug)]
-pub enum Scheme {
+pub enum KnownKinds {
     /// Those of admission and conversion.
     Admission,
     /// All that are built in; and where upstream registers them, as its errors say.
     All(&'static str),
 }
 
+/// Why what was answered is of no use. Shown, it is what upstream's clients say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// It is no document.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// It is of another kind, or of another version of the kind.
+    #[error("converting ({version}.{kind}) to ({asked_version}.{asked_kind}): unknown conversion")]
+    OtherKind {
+        /// The version that it is of.
+        version: String,
+        /// The kind that it is of.
+        kind: String,
+        /// The version that was asked in.
+        asked_version: String,
+        /// The kind that was asked.
+        asked_kind: String,
+    },
+    /// It is of a kind that nobody knows.
+    #[error(transparent)]
+    Unregistered(#[from] Unregistered),
+    /// A value in it is not of the type that its place has.
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
+}
+
 /// Reads an answer. One that says nothing of its kind is of the kind that was asked.
 ///
 /// # Errors
-/// Upstream's words for what is no document, or is one of another kind.
-pub fn read(body: &[u8], asked: ReviewKind<'_>) -> Result<Value, String> {
-    read_by(body, asked, Scheme::Admission)
+/// It is no document, or one of another kind.
+pub fn read(body: &[u8], asked: ReviewKind<'_>) -> Result<Value, AnswerError> {
+    read_by(body, asked, KnownKinds::Admission)
 }
 
 /// [`read`], by a client that knows of these kinds.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_by(body: &[u8], asked: ReviewKind<'_>, scheme: Scheme) -> Result<Value, String> {
-    let is_json = body.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{');
-    let document = match is_json {
-        true => json::decode(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?,
-        false => yaml::decode(body).map_err(|e| e.to_string())?,
-    };
-    if document.as_object().is_none() {
-        return Err(no_type_in(&document));
-    }
+pub fn read_by(body: &[u8], asked: ReviewKind<'_>, scheme: KnownKinds) -> Result<Value, AnswerError> {
+    let document = read_document(body)?;
     let text = |key: &str| document.str_at(&[key]).unwrap_or_default();
     let own = format!("{}/{}", asked.group, asked.version);
     let api_version = Some(text("apiVersion")).filter(|v| !v.is_empty()).unwrap_or(&own);
@@ -56,21 +75,25 @@ pub fn read_by(body: &[u8], asked: ReviewKind<'_>, scheme: Scheme) -> Result<Val
     let is_review =
         group == asked.group && kind == asked.kind && (version == asked.version || matches!(version, "v1" | "v1beta1"));
     let is_known = match scheme {
-        Scheme::Admission => (group, version, kind) == ("", "v1", "Status"),
-        Scheme::All(_) => builtin::by_gvk(group, version, kind).is_some(),
+        KnownKinds::Admission => (group, version, kind) == ("", "v1", "Status"),
+        KnownKinds::All(_) => builtin::by_gvk(group, version, kind).is_some(),
     };
     if is_review && version == asked.version {
         return Ok(document);
     }
-    Err(if is_review || is_known {
-        format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", asked.version, asked.kind)
-    } else {
-        let registry = match scheme {
-            Scheme::Admission => "pkg/util/webhook/client.go:71",
-            Scheme::All(registry) => registry,
-        };
-        format!("no kind {} is registered for version {} in scheme {registry:?}", quote(kind), quote(api_version))
-    })
+    if is_review || is_known {
+        return Err(AnswerError::OtherKind {
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            asked_version: asked.version.to_owned(),
+            asked_kind: asked.kind.to_owned(),
+        });
+    }
+    let registry = match scheme {
+        KnownKinds::Admission => "pkg/util/webhook/client.go:71",
+        KnownKinds::All(registry) => registry,
+    };
+    Err(Unregistered { api_version: api_version.to_owned(), kind: kind.to_owned(), registry }.into())
 }
 
 /// The version and kind that a document says it has, as Go prints them.
@@ -98,21 +121,21 @@ pub enum MemberType {
 /// Checks the types in the response of a review, whose Go types begin with `name`.
 ///
 /// # Errors
-/// What Go says of the first that is of another type.
-pub fn check_response(review: &Value, name: &str, members: &[(&str, MemberType)]) -> Result<(), String> {
+/// The first that is of another type.
+pub fn check_response(review: &Value, name: &str, members: &[(&str, MemberType)]) -> Result<(), WrongType> {
     check_part(review, "response", name, &format!("v1.{name}Response"), members)
 }
 
 /// Checks the types in a member of a document; `go_type` is what Go calls the type of that member: `v1.SubjectAccessReviewStatus`.
 ///
 /// # Errors
-/// What Go says of the first that is of another type.
+/// The first that is of another type.
 pub fn check_members(
     document: &Value,
     member: &str,
     go_type: &str,
     members: &[(&str, MemberType)],
-) -> Result<(), String> {
+) -> Result<(), WrongType> {
     let name = go_type.rsplit('.').next().unwrap_or(go_type);
     check_part(document, member, name.trim_end_matches("Status"), go_type, members)
 }
@@ -123,17 +146,10 @@ fn check_part(
     name: &str,
     go_type: &str,
     members: &[(&str, MemberType)],
-) -> Result<(), String> {
+) -> Result<(), WrongType> {
     let Some(response) = document.get(part).filter(|r| !r.is_null()) else { return Ok(()) };
     let short = go_type.rsplit('.').next().unwrap_or(go_type);
-    let wrong = |found: &Value, field: &str, of: &str| {
-        let found = match found {
-            Value::Int(_) | Value::Float(_) => "number",
-            Value::Bool(_) => "bool",
-            other => other.type_name(),
-        };
-        Err(format!("json: cannot unmarshal {found} into Go struct field {field} of type {of}"))
-    };
+    let wrong = |found: &Value, field: &str, of: &str| Err(WrongType::of(found, field, of));
     if response.as_object().is_none() {
         return wrong(response, &format!("{name}{}.{part}", if part == "response" { "Review" } else { "" }), go_type);
     }
@@ -167,7 +183,8 @@ mod tests {
     fn an_answer_is_of_the_kind_that_was_asked() {
         let asked = ReviewKind { group: "admission.k8s.io", version: "v1", kind: "AdmissionReview" };
         let check = |body: &str, expect: Result<(), &str>| {
-            assert_eq!(read(body.as_bytes(), asked).map(|_| ()), expect.map_err(str::to_owned), "{body}");
+            let found = read(body.as_bytes(), asked).map(|_| ()).map_err(|why| why.to_string());
+            assert_eq!(found, expect.map_err(str::to_owned), "{body}");
         };
         check("{}", Ok(()));
         check(r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#, Ok(()));

@@ -97,12 +97,15 @@ pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Resul
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(ServerVerifier::insecure(&provider)),
         Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
-        Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
+        Trust::Bundle(pem) => {
+            let roots = Roots::from_bundle(pem).map_err(|e| e.to_string())?;
+            Arc::new(ServerVerifier::new(Arc::new(roots), &provider))
+        }
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     Ok(match identity.filter(|own| !own.certificate.is_empty()) {
         Some(own) => {
-            let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|(_, why)| why)?;
+            let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|e| e.to_string())?;
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
         }
         None => builder.with_no_client_auth(),

@@ -1,6 +1,6 @@
 //! Why a call failed, in the words of Go's HTTP client.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, fmt, io, time::Duration};
 
 use http::{Response, header};
 
@@ -36,8 +36,8 @@ impl CallError {
     }
 
     /// What was answered is of no use.
-    pub fn of_answer(text: impl Into<String>) -> Self {
-        Self::new(text, ErrorKind::Final)
+    pub fn of_answer(why: impl fmt::Display) -> Self {
+        Self::new(why.to_string(), ErrorKind::Final)
     }
 
     /// There was no answer in time.

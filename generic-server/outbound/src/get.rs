@@ -41,6 +41,47 @@ impl Fetched {
     }
 }
 
+/// A document that could not be had. Shown, it is what Go's HTTP client says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GetError {
+    /// Nothing was answered.
+    #[error("Get {}: {failure}", quote(.url))]
+    Request {
+        /// Where it was asked for, perhaps another place than at first.
+        url: String,
+        /// Why.
+        failure: GetFailure,
+    },
+    /// What was answered could not be read to its end.
+    #[error("unable to read response body of {}: {failure}", quote(.url))]
+    Body {
+        /// Where it was asked for, perhaps another place than at first.
+        url: String,
+        /// Why.
+        failure: GetFailure,
+    },
+}
+
+/// Why a document could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GetFailure {
+    /// The URL is none, or an answer sends on to where nobody can go; what Go says of it.
+    #[error("{0}")]
+    Place(String),
+    /// No secure connection leads there.
+    #[error("unsupported protocol scheme {}", quote(.0))]
+    Scheme(String),
+    /// The connection failed; what Go says of it.
+    #[error("{0}")]
+    Transport(String),
+    /// Time is over.
+    #[error("context deadline exceeded")]
+    Timeout,
+    /// It has more bytes than this.
+    #[error("it is larger than {0} bytes")]
+    TooLarge(usize),
+}
+
 /// So much of a failure's document is repeated, in bytes.
 const MAX_SHOWN: usize = 1024;
 
@@ -48,8 +89,8 @@ const MAX_SHOWN: usize = 1024;
 /// where no secure connection leads.
 ///
 /// # Errors
-/// What Go's HTTP client says.
-pub async fn get(client: &HttpsClient, url: &str, token: Option<&str>, call: Call) -> Result<Fetched, String> {
+/// It could not be had.
+pub async fn get(client: &HttpsClient, url: &str, token: Option<&str>, call: Call) -> Result<Fetched, GetError> {
     let deadline = Instant::now() + call.timeout;
     let first: Option<String> = authority(url);
     let mut url = url.to_owned();
@@ -57,20 +98,20 @@ pub async fn get(client: &HttpsClient, url: &str, token: Option<&str>, call: Cal
         let token = token.filter(|_| authority(&url) == first);
         let response = send(client, &url, token, deadline).await?;
         let next = redirect::next(&response, &url, &Method::GET, requests);
-        match next.map_err(|(url, why)| failed(&url, &why))? {
+        match next.map_err(|(url, why)| failed(&url, GetFailure::Place(why)))? {
             None => return read(response, &url, call.limit, deadline).await,
             Some(next) => url = next.url,
         }
     }
-    Err(failed(&url, "it is sent on without an end"))
+    Err(failed(&url, GetFailure::Place("it is sent on without an end".to_owned())))
 }
 
 fn authority(url: &str) -> Option<String> {
     url.parse::<Uri>().ok().and_then(|uri| uri.authority().map(|a| a.as_str().to_ascii_lowercase()))
 }
 
-fn failed(url: &str, why: &str) -> String {
-    format!("Get {}: {why}", quote(url))
+fn failed(url: &str, failure: GetFailure) -> GetError {
+    GetError::Request { url: url.to_owned(), failure }
 }
 
 async fn send(
@@ -78,11 +119,11 @@ async fn send(
     url: &str,
     token: Option<&str>,
     deadline: Instant,
-) -> Result<Response<Incoming>, String> {
-    let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| failed(url, &e.to_string()))?;
+) -> Result<Response<Incoming>, GetError> {
+    let uri: Uri = url.parse().map_err(|e: http::uri::InvalidUri| failed(url, GetFailure::Place(e.to_string())))?;
     let scheme = uri.scheme_str().unwrap_or_default();
     if scheme != "https" {
-        return Err(failed(url, &format!("unsupported protocol scheme {}", quote(scheme))));
+        return Err(failed(url, GetFailure::Scheme(scheme.to_owned())));
     }
     let host = uri.host().unwrap_or_default().to_owned();
     let dialled = format!("{host}:{}", uri.port_u16().unwrap_or(443));
@@ -90,24 +131,24 @@ async fn send(
     if let Some(token) = token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
-    let request = request.body(full(Bytes::new())).map_err(|e| failed(url, &e.to_string()))?;
+    let request = request.body(full(Bytes::new())).map_err(|e| failed(url, GetFailure::Place(e.to_string())))?;
     match tokio::time::timeout_at(deadline, client.request(request)).await {
         Ok(Ok(response)) => Ok(response),
-        Ok(Err(error)) => Err(failed(url, &failure::transport(&error, &host, &dialled))),
-        Err(_) => Err(failed(url, "context deadline exceeded")),
+        Ok(Err(error)) => Err(failed(url, GetFailure::Transport(failure::transport(&error, &host, &dialled)))),
+        Err(_) => Err(failed(url, GetFailure::Timeout)),
     }
 }
 
-async fn read(response: Response<Incoming>, url: &str, limit: usize, deadline: Instant) -> Result<Fetched, String> {
+async fn read(response: Response<Incoming>, url: &str, limit: usize, deadline: Instant) -> Result<Fetched, GetError> {
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (status, content_type) = (response.status().as_u16(), text(header::CONTENT_TYPE).to_owned());
     let max_age = max_age(text(header::CACHE_CONTROL), text(header::AGE));
-    let unread = |why: &str| format!("unable to read response body of {}: {why}", quote(url));
+    let unread = |failure| Err(GetError::Body { url: url.to_owned(), failure });
     match tokio::time::timeout_at(deadline, Limited::new(response.into_body(), limit).collect()).await {
         Ok(Ok(body)) => Ok(Fetched { status, content_type, max_age, body: body.to_bytes() }),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(unread(&format!("it is larger than {limit} bytes"))),
-        Ok(Err(error)) => Err(unread(&failure::root_cause(&*error))),
-        Err(_) => Err(unread("context deadline exceeded")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => unread(GetFailure::TooLarge(limit)),
+        Ok(Err(error)) => unread(GetFailure::Transport(failure::root_cause(&*error))),
+        Err(_) => unread(GetFailure::Timeout),
     }
 }
 

@@ -35,16 +35,16 @@ mod webhook;
 mod webhook_users;
 
 pub use answer::{
-    MemberType, ReviewKind, Scheme, check_members, check_response, read as read_review, read_by as read_review_by,
-    stated_kind,
+    AnswerError, KnownKinds, MemberType, ReviewKind, check_members, check_response, read as read_review,
+    read_by as read_review_by, stated_kind,
 };
 pub use backoff::Backoff;
 pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, client_through, full, plain_client};
 pub use client_span::ClientSpan;
 pub use failure::{CallError, root_cause, transport};
-pub use get::{Fetched, get};
+pub use get::{Fetched, GetError, GetFailure, get};
 pub use kubeconfig::{Credentials, Kubeconfig, Source};
 pub use kubeconfig_webhook::KubeconfigWebhook;
-pub use resolve::{Resolver, ServiceRef, Unavailable};
+pub use resolve::{ResolveError, Resolver, ServiceRef, Unavailable};
 pub use webhook::{Call, Target, Webhook};
 pub use webhook_users::WebhookUsers;

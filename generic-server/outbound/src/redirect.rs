@@ -38,7 +38,7 @@ pub(crate) fn next<B>(
     if requests >= MAX_REQUESTS {
         return Err((location.into_owned(), format!("stopped after {MAX_REQUESTS} redirects")));
     }
-    let base = GoUrl::parse(url).map_err(|why| (url.to_owned(), why))?;
+    let base = GoUrl::parse(url).map_err(|why| (url.to_owned(), why.to_string()))?;
     let next = base.join(&target);
     let scheme = next.split(':').next().unwrap_or_default();
     if !matches!(scheme, "http" | "https") {

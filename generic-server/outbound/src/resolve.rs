@@ -34,6 +34,31 @@ pub struct Unavailable {
     pub message: String,
 }
 
+/// Why there is nowhere to dial for a service. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no such service.
+    #[error("service {0:?} not found")]
+    NotFound(Str),
+    /// It has no cluster IP.
+    #[error("cannot route to service with ClusterIP \"None\"")]
+    Headless,
+    /// It does not listen on this port.
+    #[error("no service port {port} found for service {name:?}")]
+    NoPort {
+        /// Its name.
+        name: Str,
+        /// The port.
+        port: u16,
+    },
+    /// Nothing is behind it that is ready.
+    #[error("no endpoints available for service {0:?}")]
+    NoEndpoints(Str),
+    /// It is of a type that is not dialled.
+    #[error("unsupported service type {0:?}")]
+    Type(String),
+}
+
 /// Finds services in the caches of this server.
 pub struct Resolver {
     /// The services.
@@ -51,18 +76,19 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// Host and port to dial. An error says why there is none, in upstream's words.
-    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), String> {
+    /// Host and port to dial.
+    ///
+    /// # Errors
+    /// There is nowhere to dial.
+    pub fn resolve(&self, service: &ServiceRef) -> Result<(String, u16), ResolveError> {
         let ServiceRef { name, port, .. } = service;
-        let found = self.find(service).ok_or_else(|| format!("service {name:?} not found"))?;
+        let found = self.find(service).ok_or_else(|| ResolveError::NotFound(name.clone()))?;
         let kind = found.str_at(&["spec", "type"]).unwrap_or_default();
-        let listening =
-            || service_port(&found, *port).ok_or(format!("no service port {port} found for service {name:?}"));
+        let no_port = || ResolveError::NoPort { name: name.clone(), port: *port };
+        let listening = || service_port(&found, *port).ok_or_else(no_port);
         let cluster_ip = found.str_at(&["spec", "clusterIP"]).unwrap_or_default();
         match kind {
-            "ClusterIP" if !self.to_endpoints && cluster_ip == "None" => {
-                Err("cannot route to service with ClusterIP \"None\"".to_owned())
-            }
+            "ClusterIP" if !self.to_endpoints && cluster_ip == "None" => Err(ResolveError::Headless),
             "ClusterIP" | "LoadBalancer" | "NodePort" => {
                 let listening = listening()?;
                 if !self.to_endpoints {
@@ -72,13 +98,13 @@ impl Resolver {
                     found.at(&["spec", "ipFamilies"]).and_then(Value::as_array).and_then(|f| f.first()?.as_str());
                 let port_name = listening.str_at(&["name"]).unwrap_or_default();
                 endpoint(&self.slices_of(service), port_name, family.unwrap_or_default())
-                    .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+                    .ok_or_else(|| ResolveError::NoEndpoints(name.clone()))
             }
             // A name is nobody's endpoint: whoever may write services must not send this server's identity anywhere.
             "ExternalName" if !self.to_endpoints => {
                 Ok((found.str_at(&["spec", "externalName"]).unwrap_or_default().to_owned(), *port))
             }
-            kind => Err(format!("unsupported service type {kind:?}")),
+            kind => Err(ResolveError::Type(kind.to_owned())),
         }
     }
 

@@ -275,7 +275,7 @@ impl Webhook {
             _ => return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri }),
         };
         let services = self.services.as_ref().ok_or("services are not known here")?;
-        let (to, port) = services.resolve(service)?;
+        let (to, port) = services.resolve(service).map_err(|why| why.to_string())?;
         let to = if to.contains(':') { format!("[{to}]") } else { to };
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         let uri = format!("https://{to}:{port}{path}").parse().map_err(|e: http::uri::InvalidUri| e.to_string())?;

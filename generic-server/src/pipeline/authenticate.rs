@@ -18,7 +18,10 @@ use crate::{
     request::Request,
     serve::{Peer, PeerInfo},
 };
-use auth::{ClientCertificates, RequestHeader, TokenAuthenticators, TokenOwner, User, websocket};
+use auth::{
+    CertificateError, ClientCertificates, RequestHeader, TokenAuthenticators, TokenOwner, UnknownToken, User,
+    websocket::{self, WebSocketTokenError},
+};
 
 /// How requests are authenticated.
 pub struct Authentication {
@@ -59,6 +62,19 @@ impl Anonymous {
     }
 }
 
+/// Why what a request shows makes it nobody's.
+#[derive(Debug, thiserror::Error)]
+enum Objection {
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    #[error("the certificate names nobody")]
+    NamesNobody,
+    #[error(transparent)]
+    Token(#[from] UnknownToken),
+    #[error(transparent)]
+    WebSocket(#[from] WebSocketTokenError),
+}
+
 impl Authentication {
     /// Finds the user, or refuses the request. Credentials do not go further than this step.
     pub(super) async fn authenticate(&self, request: &mut Request) -> Result<(), Status> {
@@ -88,7 +104,7 @@ impl Authentication {
         outcome
     }
 
-    async fn find(&self, request: &mut Request, peer: Option<&PeerInfo>) -> Result<Option<Arc<User>>, String> {
+    async fn find(&self, request: &mut Request, peer: Option<&PeerInfo>) -> Result<Option<Arc<User>>, Objection> {
         let mut objection = None;
         let chain = peer.map_or(&[][..], |peer| &peer.certificates);
         let websocket_token = websocket::take_token(&mut request.headers);
@@ -96,7 +112,7 @@ impl Authentication {
             match proxy.authenticate(chain, &mut request.headers) {
                 Ok(Some(user)) => return Ok(Some(Arc::new(user))),
                 Ok(None) => {}
-                Err(why) => objection = Some(why),
+                Err(why) => objection = Some(why.into()),
             }
         }
         if let (Some(authorities), Some(peer), false) = (&self.client_certificates, peer, chain.is_empty()) {
@@ -106,8 +122,8 @@ impl Authentication {
                     return Ok(Some(user));
                 }
                 // Nor is it a front proxy's: to upstream's server that is an objection.
-                Ok(None) => objection = Some("the certificate names nobody".to_owned()),
-                Err(why) => objection = Some(why),
+                Ok(None) => objection = Some(Objection::NamesNobody),
+                Err(why) => objection = Some(why.into()),
             }
         }
         if let Some(token) = request.header(AUTHORIZATION.as_str()).and_then(bearer_token) {
@@ -116,16 +132,16 @@ impl Authentication {
             }
             match self.tokens.owner(token, None).await {
                 Ok(owner) => return Ok(Some(noted(request, owner))),
-                Err(why) => objection = Some(why),
+                Err(why) => objection = Some(why.into()),
             }
         }
         match websocket_token {
             Ok(Some(token)) => match self.tokens.owner(&token, None).await {
                 Ok(owner) => return Ok(Some(noted(request, owner))),
-                Err(why) => objection = Some(why),
+                Err(why) => objection = Some(why.into()),
             },
             Ok(None) => {}
-            Err(why) => objection = Some(why.to_owned()),
+            Err(why) => objection = Some(why.into()),
         }
         objection.map_or(Ok(None), Err)
     }

@@ -41,8 +41,8 @@ impl Answer {
     ///
     /// # Errors
     /// It is not, or the connection broke.
-    pub async fn connection(self) -> Result<Switched, String> {
-        self.upgrade.await.map(TokioIo::new).map_err(|error| error.to_string())
+    pub async fn connection(self) -> Result<Switched, ForwardError> {
+        self.upgrade.await.map(TokioIo::new).map_err(|error| ForwardError::Broken(error.to_string()))
     }
 }
 

@@ -11,7 +11,7 @@ use machinery::{
         GroupResource, GvkRef, TimeForm, Timestamp,
         status::{Cause, Status},
     },
-    patch::apply::{self, ApplyError, Versions},
+    patch::apply::{self, ApplyError, ConvertError, Versions},
     schema::{self, Schema, builtin},
 };
 
@@ -41,7 +41,9 @@ struct Question {
 }
 
 /// A question, and what came of it.
-type Answer = (Question, Result<Value, String>);
+type Answer = (Question, Result<Value, ConvertError>);
+
+const UNSERVED: ConvertError = ConvertError(Str::new_static("a version that is not served"));
 
 /// More conversions than this are not asked for on behalf of one write.
 const MAX_QUESTIONS: usize = 64;
@@ -57,9 +59,9 @@ impl Versions for Siblings<'_> {
         self.row(version).map(|row| &*row.schema)
     }
 
-    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String> {
-        let unserved = "a version that is not served";
-        let (from_row, to_row) = (self.row(from).ok_or(unserved)?, self.row(to).ok_or(unserved)?);
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError> {
+        let row = |version| self.row(version).ok_or(UNSERVED);
+        let (from_row, to_row) = (row(from)?, row(to)?);
         if let (Some(Converter::Remote(_)), _) | (_, Some(Converter::Remote(_))) =
             (&from_row.conversion, &to_row.conversion)
         {
@@ -68,7 +70,7 @@ impl Versions for Siblings<'_> {
                 return answer.clone();
             }
             *self.asked.borrow_mut() = Some(question);
-            return Err("not known yet".into());
+            return Err(ConvertError(Str::new_static("not known yet")));
         }
         let stored = match &from_row.conversion {
             Some(Converter::Rule(rule)) => rule.to_sibling(object.clone()),
@@ -93,8 +95,11 @@ async fn with_answers<T>(registry: &Registry, mut run: impl FnMut(&Siblings<'_>)
         }
         let row = registry.versions().iter().find(|row| row.api_version() == question.to);
         let answer = match row {
-            Some(row) => registry.value_of_request(row, question.object.clone()).await.map_err(|status| status.message),
-            None => Err("a version that is not served".into()),
+            Some(row) => {
+                let converted = registry.value_of_request(row, question.object.clone()).await;
+                converted.map_err(|status| ConvertError(status.message.into()))
+            }
+            None => Err(UNSERVED),
         };
         answers.push((question, answer));
     }

@@ -20,7 +20,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use tokio_util::sync::CancellationToken;
 
-use x509::Certificate;
+use x509::{Certificate, CertifiedKeyError};
 
 /// How often the files are looked at. A replaced certificate is shown to new connections within this time.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -251,9 +251,12 @@ fn certified_key(
     provider: &CryptoProvider,
 ) -> Result<Arc<CertifiedKey>, TlsError> {
     let (certificate, key) = (content(files, &pair.certificate), content(files, &pair.key));
-    x509::certified_key(certificate, key, provider).map_err(|(is_the_keys, message)| {
-        let path = if is_the_keys { &pair.key } else { &pair.certificate };
-        TlsError::Invalid { path: path.clone(), message }
+    x509::certified_key(certificate, key, provider).map_err(|error| {
+        let path = match error {
+            CertifiedKeyError::Certificate(_) => &pair.certificate,
+            CertifiedKeyError::Key(_) => &pair.key,
+        };
+        TlsError::Invalid { path: path.clone(), message: error.to_string() }
     })
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use rustls_pki_types::{CertificateDer, pem::PemObject};
+use rustls_pki_types::{
+    CertificateDer,
+    pem::{self, PemObject},
+};
 
 use super::{Certificate, X509Error, signature};
 
@@ -16,6 +19,31 @@ pub enum Purpose<'a> {
     Client,
     /// A server of this name says who it is.
     Server(&'a str),
+}
+
+/// Why a file holds no certificates to believe.
+#[derive(Debug, thiserror::Error)]
+pub enum RootsError {
+    /// It is no PEM.
+    #[error("{0}")]
+    Pem(pem::Error),
+    /// A certificate in it cannot be read.
+    #[error(transparent)]
+    Certificate(#[from] X509Error),
+    /// There is no certificate in it.
+    #[error("no certificate in it")]
+    NoCertificate,
+}
+
+/// Why a bundle holds no certificate to believe. Shown, it is what Go's clients say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BundleError {
+    /// None of its certificates can be read, the first for this reason.
+    #[error("unable to load root certificates: failed to parse certificate: {0}")]
+    Certificate(X509Error),
+    /// It has none.
+    #[error("unable to load root certificates: unable to parse bytes as PEM block")]
+    NoCertificate,
 }
 
 /// The certificates that are believed, by their subjects.
@@ -51,28 +79,22 @@ impl Roots {
     ///
     /// # Errors
     /// What is wrong with it; that there are none.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
-        let read = |der: Result<CertificateDer<'static>, _>| {
-            let der = der.map_err(|error: rustls_pki_types::pem::Error| error.to_string())?;
-            Certificate::parse(&der).map_err(|error| error.to_string())
-        };
-        let all = CertificateDer::pem_slice_iter(pem).map(read).collect::<Result<Vec<_>, String>>()?;
-        if all.is_empty() { Err("no certificate in it".to_owned()) } else { Ok(Self::new(all)) }
+    pub fn from_pem(pem: &[u8]) -> Result<Self, RootsError> {
+        let read = |der: Result<CertificateDer<'static>, _>| Ok(Certificate::parse(&der.map_err(RootsError::Pem)?)?);
+        let all = CertificateDer::pem_slice_iter(pem).map(read).collect::<Result<Vec<_>, RootsError>>()?;
+        if all.is_empty() { Err(RootsError::NoCertificate) } else { Ok(Self::new(all)) }
     }
 
     /// From a bundle, as the objects of users hold it: what cannot be read in it does not count.
     ///
     /// # Errors
-    /// There is no certificate in it.
-    pub fn from_bundle(pem: &[u8]) -> Result<Self, String> {
+    /// There is no certificate in it that can be read.
+    pub fn from_bundle(pem: &[u8]) -> Result<Self, BundleError> {
         let read = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).map(|der| Certificate::parse(&der));
         let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
         if good.is_empty() {
-            let why = match bad.into_iter().find_map(Result::err) {
-                Some(why) => format!("failed to parse certificate: {why}"),
-                None => "unable to parse bytes as PEM block".to_owned(),
-            };
-            return Err(format!("unable to load root certificates: {why}"));
+            let why = bad.into_iter().find_map(Result::err);
+            return Err(why.map_or(BundleError::NoCertificate, BundleError::Certificate));
         }
         Ok(Self::new(good.into_iter().filter_map(Result::ok).collect()))
     }

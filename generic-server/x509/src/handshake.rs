@@ -8,12 +8,15 @@ use rustls::{
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key},
     server::danger::{ClientCertVerified, ClientCertVerifier},
-    sign::CertifiedKey,
+    sign::{CertifiedKey, SigningKey},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+    pem::{self, PemObject},
+};
 use webpki::RawPublicKeyEntity;
 
-use super::{Certificate, Purpose, Roots, X509Error};
+use super::{Certificate, Purpose, Roots, RootsError, X509Error};
 
 /// What both sides say of a handshake's signature: it is by the key of the certificate, whatever its version.
 macro_rules! handshake_signatures {
@@ -171,20 +174,63 @@ fn verify_tls12_signature(
     if is_good { Ok(HandshakeSignatureValid::assertion()) } else { Err(CertificateError::BadSignature.into()) }
 }
 
+/// Why a certificate and a key are no pair that a server or a client can show: which of the two is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum CertifiedKeyError {
+    /// The certificate.
+    #[error(transparent)]
+    Certificate(RootsError),
+    /// The key.
+    #[error(transparent)]
+    Key(PrivateKeyError),
+}
+
+/// What is wrong with a private key.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateKeyError {
+    /// It cannot be found in its PEM.
+    #[error("no private key: {0}")]
+    Pem(pem::Error),
+    /// The provider of cryptography does not take it.
+    #[error(transparent)]
+    Unusable(Error),
+    /// It is the key of another certificate.
+    #[error("private key does not match public key")]
+    NoMatch,
+}
+
 /// A certificate chain and its key, from PEM, checked that they go together.
 ///
 /// # Errors
-/// What is wrong, and whether it is the key's file that holds it.
-pub fn certified_key(chain: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, (bool, String)> {
-    let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|error| (false, error.to_string()))?;
-    let leaf = chain.first().ok_or_else(|| (false, "no certificate in it".to_owned()))?;
-    let leaf = Certificate::parse(leaf).map_err(|error| (false, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| (true, format!("no private key: {error}")))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|error| (true, error.to_string()))?;
-    // Keys that do not say what their public half is are found out by the first handshake.
-    if key.public_key().is_some_and(|public| *public != *leaf.raw_key) {
-        return Err((true, "private key does not match public key".to_owned()));
-    }
+/// Which of the two is wrong, and how.
+pub fn certified_key(
+    chain: &[u8],
+    key: &[u8],
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, CertifiedKeyError> {
+    let chain = certificates(chain).map_err(CertifiedKeyError::Certificate)?;
+    let leaf = Certificate::parse(&chain[0]).map_err(|why| CertifiedKeyError::Certificate(why.into()))?;
+    let key = private_key(key, &leaf, provider).map_err(CertifiedKeyError::Key)?;
     Ok(Arc::new(CertifiedKey::new(chain, key)))
+}
+
+/// The certificates of a PEM text, of which there is one at least.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, RootsError> {
+    let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>().map_err(RootsError::Pem)?;
+    if chain.is_empty() { Err(RootsError::NoCertificate) } else { Ok(chain) }
+}
+
+/// The key of a certificate.
+fn private_key(
+    pem: &[u8],
+    certificate: &Certificate,
+    provider: &CryptoProvider,
+) -> Result<Arc<dyn SigningKey>, PrivateKeyError> {
+    let key = PrivateKeyDer::from_pem_slice(pem).map_err(PrivateKeyError::Pem)?;
+    let key = provider.key_provider.load_private_key(key).map_err(PrivateKeyError::Unusable)?;
+    // Keys that do not say what their public half is are found out by the first handshake.
+    if key.public_key().is_some_and(|public| *public != *certificate.raw_key) {
+        return Err(PrivateKeyError::NoMatch);
+    }
+    Ok(key)
 }

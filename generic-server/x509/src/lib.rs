@@ -33,8 +33,8 @@ mod signature;
 use std::fmt;
 
 pub use certificate::{Certificate, Subject};
-pub use chain::{Purpose, Roots};
-pub use handshake::{ClientVerifier, ServerVerifier, certified_key};
+pub use chain::{BundleError, Purpose, Roots, RootsError};
+pub use handshake::{CertifiedKeyError, ClientVerifier, PrivateKeyError, ServerVerifier, certified_key};
 pub use issue::{Issuer, Terms};
 pub use key::{KeyKind, SubjectKey};
 pub use names::AlternativeNames;

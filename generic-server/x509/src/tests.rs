@@ -9,7 +9,7 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 
-use super::{Certificate, Purpose, Roots};
+use super::{Certificate, Purpose, Roots, RootsError};
 
 const CA: &[u8] = include_bytes!("testdata/ca.crt");
 
@@ -285,14 +285,19 @@ fn addresses_are_names_of_their_own() {
 fn what_cannot_be_read_in_a_bundle_does_not_count() {
     let mut bundle = b"text\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
     let why = Roots::from_bundle(&bundle).expect_err("none can be read");
-    assert_eq!(why, "unable to load root certificates: failed to parse certificate: x509: malformed certificate");
+    assert_eq!(
+        why.to_string(),
+        "unable to load root certificates: failed to parse certificate: x509: malformed certificate"
+    );
     let why = Roots::from_bundle(b"text").expect_err("there is none");
-    assert_eq!(why, "unable to load root certificates: unable to parse bytes as PEM block");
+    assert_eq!(why.to_string(), "unable to load root certificates: unable to parse bytes as PEM block");
     bundle.extend_from_slice(CA);
     let roots = Roots::from_bundle(&bundle).expect("one can be read");
     check(&roots, &read(include_bytes!("testdata/v1.crt")), &[], Purpose::Client, Ok(()));
-    assert!(Roots::from_pem(&bundle).is_err(), "a file of the server's own is whole");
-    assert!(Roots::from_pem(b"").is_err());
+    let why = Roots::from_pem(&bundle).expect_err("a file of the server's own is whole");
+    assert!(matches!(why, RootsError::Certificate(_)), "{why}");
+    let why = Roots::from_pem(b"").expect_err("there is none");
+    assert!(matches!(why, RootsError::NoCertificate), "{why}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use machinery::{
     meta::{field_error::FieldError, status::Status},
 };
 
-use super::aggregated;
+use super::{PluginConfigError, aggregated};
 
 /// How many keys a limit remembers unless it says.
 const CACHE_SIZE: usize = 4096;
@@ -48,8 +48,9 @@ impl EventLimit {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(super) fn all_of(config: &Value) -> Result<Vec<Self>, String> {
-        super::expect_kind(config, "eventratelimit.admission.k8s.io/v1alpha1", "Configuration")?;
+    pub(super) fn all_of(config: &Value) -> Result<Vec<Self>, PluginConfigError> {
+        let kind = ("eventratelimit.admission.k8s.io/v1alpha1", "Configuration");
+        super::expect_kind(config, &[kind], "eventratelimit.admission.k8s.io/v1alpha1 Configuration")?;
         let limits = config.get("limits").and_then(Value::as_array).unwrap_or_default();
         let mut faults = Vec::new();
         if limits.is_empty() {
@@ -60,7 +61,7 @@ impl EventLimit {
             .enumerate()
             .filter_map(|(i, limit)| Self::of(limit, &format!("limits[{i}]"), &mut faults))
             .collect();
-        if faults.is_empty() { Ok(read) } else { Err(aggregated(faults.iter().map(ToString::to_string).collect())) }
+        if faults.is_empty() { Ok(read) } else { Err(PluginConfigError::Invalid(faults)) }
     }
 
     fn of(limit: &Value, path: &str, faults: &mut Vec<FieldError>) -> Option<Self> {
@@ -191,7 +192,8 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<EventLimit>, String> {
         let head = "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n";
-        EventLimit::all_of(&yaml::decode(format!("{head}{text}").as_bytes()).expect("YAML"))
+        let config = yaml::decode(format!("{head}{text}").as_bytes()).expect("YAML");
+        EventLimit::all_of(&config).map_err(|why| why.to_string())
     }
 
     #[test]

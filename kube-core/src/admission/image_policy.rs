@@ -15,8 +15,11 @@ use machinery::{
     object,
 };
 use outbound::{
-    Backoff, Call, CallError, KubeconfigWebhook, MemberType, ReviewKind, Scheme, check_members, read_review_by,
+    AnswerError, Backoff, Call, CallError, KnownKinds, KubeconfigWebhook, MemberType, ReviewKind, check_members,
+    read_review_by,
 };
+
+use super::PluginConfigError;
 
 /// How long one attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -55,12 +58,14 @@ impl ImagePolicySettings {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(super) fn read(config: &Value) -> Result<Self, String> {
+    pub(super) fn read(config: &Value) -> Result<Self, PluginConfigError> {
         let policy = config.get("imagePolicy").unwrap_or(&Value::Null);
         const MINUTE: Duration = Duration::from_secs(60);
         const SECOND: Duration = Duration::from_secs(1);
         let ttl = |member, usual| duration(policy, member, SECOND, SECOND..=30 * MINUTE, usual);
         let nothing = Duration::from_nanos(1);
+        let kubeconfig = Path::new(policy.str_at(&["kubeConfigFile"]).unwrap_or_default());
+        let webhook = KubeconfigWebhook::load(kubeconfig);
         Ok(ImagePolicySettings {
             backoff: duration(policy, "retryBackoff", Duration::from_millis(1), nothing..=5 * MINUTE, SECOND / 2)?,
             allow_ttl: ttl("allowTTL", 5 * MINUTE)?,
@@ -68,13 +73,15 @@ impl ImagePolicySettings {
             default_allow: match policy.get("defaultAllow") {
                 None | Some(Value::Null) => false,
                 Some(Value::Bool(allow)) => *allow,
-                Some(_) => return Err("imagePolicy.defaultAllow is no boolean".to_owned()),
+                Some(_) => return Err(of_type("defaultAllow", "boolean")),
             },
-            webhook: Arc::new(KubeconfigWebhook::load(Path::new(
-                policy.str_at(&["kubeConfigFile"]).unwrap_or_default(),
-            ))?),
+            webhook: Arc::new(webhook.map_err(PluginConfigError::Kubeconfig)?),
         })
     }
+}
+
+fn of_type(member: &str, expected: &'static str) -> PluginConfigError {
+    PluginConfigError::Type { member: format!("imagePolicy.{member}"), expected }
 }
 
 /// A number of `unit`s: 0 for what is usual, -1 for nothing.
@@ -84,10 +91,10 @@ fn duration(
     unit: Duration,
     range: std::ops::RangeInclusive<Duration>,
     usual: Duration,
-) -> Result<Duration, String> {
+) -> Result<Duration, PluginConfigError> {
     let given = match policy.get(member) {
         None | Some(Value::Null) => 0,
-        Some(value) => value.as_i64().ok_or_else(|| format!("imagePolicy.{member} is no integer"))?,
+        Some(value) => value.as_i64().ok_or_else(|| of_type(member, "integer"))?,
     };
     match given {
         -1 => return Ok(Duration::ZERO),
@@ -100,8 +107,7 @@ fn duration(
     let found = u64::try_from(nanoseconds).ok().map(Duration::from_nanos).filter(|found| range.contains(found));
     found.ok_or_else(|| {
         let bound = |bound: &Duration| shown(bound.as_nanos().cast_signed());
-        let (min, max) = (bound(range.start()), bound(range.end()));
-        format!("valid value is between {min} and {max}, got {}", shown(nanoseconds))
+        PluginConfigError::Duration { min: bound(range.start()), max: bound(range.end()), found: shown(nanoseconds) }
     })
 }
 
@@ -216,9 +222,9 @@ fn spec_of(pod: &Value, subresource: &str, namespace: &str) -> Value {
 }
 
 /// The status of a review that was answered.
-fn read(body: &[u8]) -> Result<Answer, String> {
+fn read(body: &[u8]) -> Result<Answer, AnswerError> {
     let asked = ReviewKind { group: GROUP, version: VERSION, kind: KIND };
-    let review = read_review_by(body, asked, Scheme::All("pkg/api/legacyscheme/scheme.go:30"))?;
+    let review = read_review_by(body, asked, KnownKinds::All("pkg/api/legacyscheme/scheme.go:30"))?;
     let members = [
         ("allowed", MemberType::Bool),
         ("reason", MemberType::Text("string")),
@@ -264,7 +270,8 @@ mod tests {
             let policy = object! { "allowTTL" => given };
             let second = Duration::from_secs(1);
             let found = duration(&policy, "allowTTL", second, second..=1800 * second, 300 * second);
-            assert_eq!(found.map(|found| found.as_secs()), expect.map_err(str::to_owned), "{given}");
+            let found = found.map(|found| found.as_secs()).map_err(|why| why.to_string());
+            assert_eq!(found, expect.map_err(str::to_owned), "{given}");
         };
         check(0, Ok(300));
         check(-1, Ok(0));
@@ -277,7 +284,7 @@ mod tests {
     fn an_answer_says_whether_and_why() {
         let review = |status: &str| {
             let head = r#"{"apiVersion":"imagepolicy.k8s.io/v1alpha1","kind":"ImageReview","status":"#;
-            read(format!("{head}{status}}}").as_bytes())
+            read(format!("{head}{status}}}").as_bytes()).map_err(|why| why.to_string())
         };
         let annotations = Arc::from([("a".into(), "b".into())]);
         let answer = Answer { allowed: true, reason: "r".into(), annotations };

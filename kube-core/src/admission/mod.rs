@@ -18,6 +18,7 @@ mod node_restriction;
 mod node_selectors;
 mod owners;
 mod parsed;
+mod plugin_config;
 mod pod_groups;
 mod pod_resize;
 mod pod_security;
@@ -50,6 +51,7 @@ pub use event_rate::EventLimit;
 pub use image_policy::ImagePolicySettings;
 pub use namespace_lifecycle::NamespaceLifecycle;
 pub use node_selectors::NodeSelectorSettings;
+pub use plugin_config::PluginConfigError;
 pub use pod_security::PodSecuritySettings;
 pub(crate) use priority::system_classes;
 pub use quota::{LimitedResource, Recount};
@@ -57,7 +59,7 @@ pub use toleration_limits::TolerationSettings;
 
 /// What the plugins are set up with.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct PluginSettings {
     /// How long pods stay on a node that is not ready, in seconds.
     pub not_ready_toleration_seconds: i64,
     /// How long pods stay on a node that cannot be reached, in seconds.
@@ -78,12 +80,12 @@ pub struct Settings {
     pub features: Features,
 }
 
-impl Settings {
+impl PluginSettings {
     /// Takes up what the file of `--admission-control-config-file` says to a plugin. Answers whether the plugin has a use for it.
     ///
     /// # Errors
     /// What is wrong with the configuration.
-    pub fn configure(&mut self, plugin: &str, config: &Value) -> Result<bool, String> {
+    pub fn configure(&mut self, plugin: &str, config: &Value) -> Result<bool, PluginConfigError> {
         match plugin {
             "EventRateLimit" => self.event_limits = Some(EventLimit::all_of(config)?),
             "ImagePolicyWebhook" => self.image_policy = Some(ImagePolicySettings::read(config)?),
@@ -108,7 +110,7 @@ pub struct Surroundings<'a> {
     /// All resources that are served.
     pub tables: &'a Tables,
     /// What the plugins are set up with.
-    pub settings: &'a Settings,
+    pub settings: &'a PluginSettings,
 }
 
 /// Plugins that are about features, and the gates of those.
@@ -234,13 +236,15 @@ async fn found(lister: &Lister, namespace: &str, name: &str) -> Result<Value, St
     })
 }
 
-/// Whether a configuration is of this kind.
-fn expect_kind(config: &Value, api_version: &str, kind: &str) -> Result<(), String> {
-    let found = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
-    if found == (api_version, kind) {
-        Ok(())
-    } else {
-        Err(format!("{} {} is no {api_version} {kind}", found.0, found.1))
+/// Checks that a configuration is of one of these kinds (apiVersion and kind); `expected` says what it should be.
+fn expect_kind(config: &Value, known: &[(&str, &str)], expected: &'static str) -> Result<(), PluginConfigError> {
+    let text = |member: &str| config.str_at(&[member]).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    match known.contains(&(api_version, kind)) {
+        true => Ok(()),
+        false => {
+            Err(PluginConfigError::OtherKind { api_version: api_version.to_owned(), kind: kind.to_owned(), expected })
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use machinery::{
     meta::{Meta, field_error::FieldError, names, status::Status},
 };
 
-use super::{creates, resource_of};
+use super::{PluginConfigError, creates, resource_of};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 /// The member of the configuration that is for namespaces without the annotation.
@@ -27,11 +27,11 @@ pub type NodeSelectorSettings = BTreeMap<Str, Str>;
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read(config: &Value) -> Result<NodeSelectorSettings, String> {
+pub(super) fn read(config: &Value) -> Result<NodeSelectorSettings, PluginConfigError> {
     let Some(selectors) = config.get("podNodeSelectorPluginConfig").filter(|selectors| !selectors.is_null()) else {
         return Ok(NodeSelectorSettings::new());
     };
-    let wrong = || "podNodeSelectorPluginConfig: must be a map of texts".to_owned();
+    let wrong = || PluginConfigError::Shape { member: "podNodeSelectorPluginConfig", expected: "a map of texts" };
     let selectors = selectors.as_object().ok_or_else(wrong)?;
     let text = |name: &Str, value: &Value| Some((name.clone(), value.as_shared_str()?.clone()));
     selectors.iter().map(|(name, value)| text(name, value).ok_or_else(wrong)).collect()

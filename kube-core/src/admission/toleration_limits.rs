@@ -15,6 +15,7 @@ use machinery::{
 };
 
 use super::{
+    PluginConfigError,
     toleration_coverage::{Coverage, Others, merged},
     writes_pod,
 };
@@ -35,11 +36,13 @@ impl TolerationSettings {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn read(config: &Value) -> Result<Self, String> {
-        super::expect_kind(config, "podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration")?;
-        let list = |member: &str| match config.get(member).filter(|list| !list.is_null()) {
+    pub(super) fn read(config: &Value) -> Result<Self, PluginConfigError> {
+        let kind = ("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration");
+        super::expect_kind(config, &[kind], "podtolerationrestriction.admission.k8s.io/v1alpha1 Configuration")?;
+        let wrong = |member| PluginConfigError::Shape { member, expected: "a list" };
+        let list = |member: &'static str| match config.get(member).filter(|list| !list.is_null()) {
             None => Ok(Vec::new()),
-            Some(list) => list.as_array().map(<[Value]>::to_vec).ok_or_else(|| format!("{member}: must be a list")),
+            Some(list) => list.as_array().map(<[Value]>::to_vec).ok_or_else(|| wrong(member)),
         };
         Ok(TolerationSettings { defaults: list("default")?, allowed: list("whitelist")? })
     }

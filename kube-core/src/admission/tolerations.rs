@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use generic_server::admission::{Admission, Attributes, Operation, Steps};
 use machinery::{Value, meta::status::Status, object};
 
-use super::Settings;
+use super::PluginSettings;
 
 /// The plugin.
 pub(super) struct DefaultTolerations {
@@ -13,7 +13,7 @@ pub(super) struct DefaultTolerations {
 }
 
 impl DefaultTolerations {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &PluginSettings) -> Self {
         DefaultTolerations {
             not_ready_seconds: settings.not_ready_toleration_seconds,
             unreachable_seconds: settings.unreachable_toleration_seconds,

@@ -2,23 +2,28 @@
 
 use cel::Program;
 use machinery::meta::field_error::FieldError;
-use policies::{Compiler, Fault, Wanted};
+use policies::{CompileError, Compiler, ExpectedType};
 
 use crate::validation::{Errors, Field};
 
 /// An expression must be there, and compile.
-pub(super) fn expression(field: &Field<'_>, wanted: Wanted, compiler: &mut Compiler, errors: &mut Errors) {
+pub(super) fn expression(field: &Field<'_>, wanted: ExpectedType, compiler: &mut Compiler, errors: &mut Errors) {
     if is_specified(field, errors) {
         expression_as(field, field.text(), compiler.compile(field.text(), wanted), errors);
     }
 }
 
 /// Tells what is wrong with an expression that is shown as `text`.
-pub(super) fn expression_as(field: &Field<'_>, text: &str, compiled: Result<Program, Fault>, errors: &mut Errors) {
+pub(super) fn expression_as(
+    field: &Field<'_>,
+    text: &str,
+    compiled: Result<Program, CompileError>,
+    errors: &mut Errors,
+) {
     match compiled {
         Ok(_) => {}
-        Err(Fault::Invalid(why)) => field.invalid_as(text, why, errors),
-        Err(Fault::Internal(why)) => errors.push(FieldError::internal(field, why)),
+        Err(CompileError::Invalid(why)) => field.invalid_as(text, why, errors),
+        Err(CompileError::Internal(why)) => errors.push(FieldError::internal(field, why)),
     }
 }
 

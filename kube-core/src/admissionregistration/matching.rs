@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use machinery::meta::{FieldError, names};
-use policies::{Compiler, Wanted};
+use policies::{Compiler, ExpectedType};
 
 use super::expressions::expression_as;
 use crate::validation::{Errors, Field};
@@ -134,7 +134,7 @@ pub(super) fn match_conditions(conditions: &Field<'_>, params: bool, errors: &mu
         if text.is_empty() {
             expression.required("", errors);
         } else {
-            expression_as(&expression, text, compiler.compile(text, Wanted::Condition), errors);
+            expression_as(&expression, text, compiler.compile(text, ExpectedType::Condition), errors);
         }
         if name.is_given(errors) {
             name.check(names::qualified_name, errors);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use generic_server::resource::WriteContext;
 use machinery::meta::{names, validation::validate_conditions};
-use policies::{Compiler, Wanted};
+use policies::{Compiler, ExpectedType};
 
 use super::{
     expressions::{expression, expression_as, variable},
@@ -122,13 +122,13 @@ fn param_kind(param: &Field<'_>, errors: &mut Errors) {
 }
 
 fn validation(validation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) {
-    expression(&validation.at("expression"), Wanted::Condition, compiler, errors);
+    expression(&validation.at("expression"), ExpectedType::Condition, compiler, errors);
     let (computed, message) = (validation.at("messageExpression"), validation.at("message"));
     let blank = |field: &Field<'_>| !field.is_empty() && field.text().trim().is_empty();
     if blank(&computed) {
         computed.invalid("must be non-empty if specified", errors);
     } else if !computed.is_empty() {
-        expression(&computed, Wanted::Message, compiler, errors);
+        expression(&computed, ExpectedType::Message, compiler, errors);
     }
     if blank(&message) {
         message.invalid("must be non-empty if specified", errors);
@@ -158,7 +158,7 @@ fn audit_annotation(annotation: &Field<'_>, policy: &str, compiler: &mut Compile
     } else if text.len() > MAX_ANNOTATION_EXPRESSION {
         value.required(format!("must not exceed {MAX_ANNOTATION_EXPRESSION} bytes in length"), errors);
     } else {
-        expression_as(&value, value.text(), compiler.compile(text, Wanted::Annotation), errors);
+        expression_as(&value, value.text(), compiler.compile(text, ExpectedType::Annotation), errors);
     }
 }
 
@@ -206,8 +206,10 @@ fn mutable_operations(rules: &Field<'_>, errors: &mut Errors) {
 }
 
 /// Types of patches, with the member that holds each.
-const PATCHES: &[(&str, &str, Wanted)] =
-    &[("ApplyConfiguration", "applyConfiguration", Wanted::Apply), ("JSONPatch", "jsonPatch", Wanted::JsonPatch)];
+const PATCHES: &[(&str, &str, ExpectedType)] = &[
+    ("ApplyConfiguration", "applyConfiguration", ExpectedType::Apply),
+    ("JSONPatch", "jsonPatch", ExpectedType::JsonPatch),
+];
 
 fn mutation(mutation: &Field<'_>, compiler: &mut Compiler, errors: &mut Errors) {
     let kind = mutation.at("patchType");

@@ -46,7 +46,7 @@ impl Judge for TokenReview {
             }
             Err(why) => {
                 status.remove_at(&["authenticated"]);
-                status.set(&["error"], why);
+                status.set(&["error"], why.to_string());
             }
         }
         review.object.set(&["status"], status);

@@ -85,7 +85,7 @@ impl Proxy {
             Err(ForwardError::Unreachable(why)) => {
                 Err(Status::service_unavailable(format!("error trying to reach service: {why}")))
             }
-            Err(ForwardError::Protocol(why)) => Err(Status::unknown_error(why)),
+            Err(ForwardError::Protocol(why) | ForwardError::Broken(why)) => Err(Status::unknown_error(why)),
         }
     }
 

@@ -115,7 +115,7 @@ impl Stream {
             return websocket::ports(request, client, target, rate, &self.metrics).await.map_err(failed);
         }
         let flag = |name| request.query.flag(name);
-        let options = remote_command::Options {
+        let options = remote_command::CommandOptions {
             stdin: flag("stdin"),
             stdout: flag("stdout"),
             stderr: flag("stderr"),
@@ -138,7 +138,7 @@ impl Stream {
 fn failed(why: ForwardError) -> Status {
     match why {
         ForwardError::Unreachable(why) => Status::unknown_error(format!("error dialing backend: {why}")),
-        ForwardError::Protocol(why) => Status::unknown_error(why),
+        ForwardError::Protocol(why) | ForwardError::Broken(why) => Status::unknown_error(why),
     }
 }
 

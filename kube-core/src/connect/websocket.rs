@@ -23,7 +23,7 @@ use machinery::{
 use outbound::HttpsClient;
 use streaming::{
     reader::{self, Pieces},
-    remote_command::{self, KUBELET_PROTOCOLS, Kubelet, Options, translate},
+    remote_command::{self, CommandOptions, KUBELET_PROTOCOLS, Kubelet, translate},
     spdy,
     throttle::Rate,
     tunnel,
@@ -43,7 +43,7 @@ pub(super) fn command(
     request: &mut Request,
     client: &HttpsClient,
     target: Uri,
-    options: Options,
+    options: CommandOptions,
     metrics: &StreamMetrics,
 ) -> Result<Response, Status> {
     let handshake = match Handshake::read(&request.method, &request.headers) {
@@ -71,24 +71,47 @@ fn refused(refusal: &Refusal) -> Response {
     response
 }
 
-/// A connection on which a kubelet runs a command; or why there is none, in upstream's words.
-async fn dial(client: HttpsClient, target: Uri) -> Result<Kubelet<Switched>, String> {
+/// Why there is no connection on which a kubelet runs a command. Shown, it is what upstream's clients are told.
+#[derive(Debug, thiserror::Error)]
+enum DialError {
+    /// It could not be asked, or the connection broke.
+    #[error("error sending request: Post {}: {fault}", quote(.url))]
+    Request {
+        /// Where it was asked.
+        url: String,
+        fault: DialFault,
+    },
+    /// It does not change the protocol, and says this.
+    #[error("unable to upgrade connection: {0}")]
+    Refused(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DialFault {
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    #[error("redirect not allowed")]
+    Redirect,
+}
+
+/// A connection on which a kubelet runs a command.
+async fn dial(client: HttpsClient, target: Uri) -> Result<Kubelet<Switched>, DialError> {
     let url = target.to_string();
     let mut headers = spdy_headers();
     for protocol in KUBELET_PROTOCOLS {
         headers.append(PROTOCOL_VERSION, HeaderValue::from_static(protocol));
     }
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    let sending = |url: &str, why: String| format!("error sending request: Post {}: {why}", quote(url));
-    let answer = ask(&client, Method::POST, target, headers).await.map_err(|why| sending(&url, why.to_string()))?;
-    if let Some(place) = redirect(&url, &answer) {
-        return Err(sending(&place, "redirect not allowed".to_owned()));
+    let failed = |fault| DialError::Request { url: url.clone(), fault };
+    let answer = ask(&client, Method::POST, target, headers).await.map_err(|error| failed(error.into()))?;
+    if let Some(url) = redirect(&url, &answer) {
+        return Err(DialError::Request { url, fault: DialFault::Redirect });
     }
     if !speaks_spdy(&answer) {
-        return Err(format!("unable to upgrade connection: {}", refusal_of(answer).await));
+        return Err(DialError::Refused(refusal_of(answer).await));
     }
     let protocol = header_of(&answer.headers, PROTOCOL_VERSION).trim().to_owned();
-    let io = answer.connection().await.map_err(|why| sending(&url, why))?;
+    let io = answer.connection().await.map_err(|error| failed(error.into()))?;
     Ok(Kubelet { io, protocol })
 }
 

@@ -8,7 +8,7 @@ use machinery::Str;
 use super::pods;
 use crate::{
     connect,
-    service_accounts::{Lookup, Settings, TokenRequests},
+    service_accounts::{Lookup, TokenRequests, TokenSettings},
 };
 
 /// The group's endpoints.
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) fn endpoints(
     registries: &Registries,
     lookup: Lookup,
-    tokens: &Settings,
+    tokens: &TokenSettings,
     kubelets: &connect::Settings,
 ) -> Result<Endpoints, String> {
     let pods = registries.of("", "pods").clone();

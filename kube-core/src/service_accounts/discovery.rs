@@ -17,7 +17,7 @@ use machinery::{
     object,
 };
 
-use super::Settings;
+use super::TokenSettings;
 
 /// Where the documents are.
 const PATHS: [(&str, Document); 2] =
@@ -30,7 +30,7 @@ enum Document {
 }
 
 /// The documents' paths and who serves them, also with a slash behind. `address` is the server's own, as host and port.
-pub(crate) fn endpoints(settings: &Settings, address: &Str) -> Vec<(Str, Arc<dyn Endpoint>)> {
+pub(crate) fn endpoints(settings: &TokenSettings, address: &Str) -> Vec<(Str, Arc<dyn Endpoint>)> {
     let mut all: Vec<(Str, Arc<dyn Endpoint>)> = Vec::new();
     // Clients are sent elsewhere only to where a secure connection leads.
     if !settings.issuers[0].starts_with("https://") {
@@ -45,7 +45,7 @@ pub(crate) fn endpoints(settings: &Settings, address: &Str) -> Vec<(Str, Arc<dyn
 }
 
 struct Discovery {
-    settings: Settings,
+    settings: TokenSettings,
     address: Str,
     document: Document,
 }

@@ -102,6 +102,23 @@ pub(super) struct ExternalKeys {
     pub(super) refresh_at: Instant,
 }
 
+/// Why an external signer cannot be used. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignerError {
+    /// It has given no keys, or none that can be used; why.
+    #[error(
+        "while setting up external-jwt-signer: while initially filling key cache: while performing initial cache fill: while \
+         fetching token verification keys: {0}"
+    )]
+    Keys(String),
+    /// It does not say what it can do; what the call came to.
+    #[error("while setting up external-jwt-signer: {0}")]
+    Metadata(String),
+    /// Its tokens are good for too short a time, in seconds.
+    #[error("max token life supported by external-jwt-signer ({0}s) is less than acceptable (min {MIN_EXPIRATION}s)")]
+    Expiration(i64),
+}
+
 /// An external signer.
 pub struct ExternalSigner {
     channel: Channel,
@@ -117,7 +134,7 @@ impl ExternalSigner {
     ///
     /// # Errors
     /// It is not there in time, or says what it must not.
-    pub async fn connect(socket: &str, registry: &prometheus::Registry) -> Result<Arc<Self>, String> {
+    pub async fn connect(socket: &str, registry: &prometheus::Registry) -> Result<Arc<Self>, SignerError> {
         let metrics = ExternalMetrics::new(registry);
         let channel = channel(socket);
         let fill = async {
@@ -134,22 +151,13 @@ impl ExternalSigner {
                  deadline exceeded"
                 .to_owned())
         });
-        let keys = keys.map_err(|why| {
-            format!(
-                "while setting up external-jwt-signer: while initially filling key cache: while performing initial cache \
-                 fill: while fetching token verification keys: {why}"
-            )
-        })?;
+        let keys = keys.map_err(SignerError::Keys)?;
         let metadata = MetadataRequest {};
         let metadata: Result<MetadataResponse, _> = call(&channel, "Metadata", metadata, CALL_TIMEOUT, &metrics).await;
-        let metadata =
-            metadata.map_err(|status| format!("while setting up external-jwt-signer: {}", rpc_error(&status)))?;
+        let metadata = metadata.map_err(|status| SignerError::Metadata(rpc_error(&status)))?;
         let max_expiration = metadata.max_token_expiration_seconds;
         if max_expiration < MIN_EXPIRATION {
-            return Err(format!(
-                "max token life supported by external-jwt-signer ({max_expiration}s) is less than acceptable (min \
-                 {MIN_EXPIRATION}s)"
-            ));
+            return Err(SignerError::Expiration(max_expiration));
         }
         let signer = Arc::new(ExternalSigner {
             channel,

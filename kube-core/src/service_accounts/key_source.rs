@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use auth::jwt::Token;
+use auth::{TokenError, jwt::Token};
 use machinery::Value;
 use tokio::sync::SetOnce;
 
@@ -40,13 +40,17 @@ impl KeySource {
     ///
     /// # Errors
     /// Why not.
-    pub(super) async fn check_signature(&self, token: &Token<'_>) -> Result<(), String> {
+    pub(super) async fn check_signature(&self, token: &Token<'_>) -> Result<(), TokenError> {
         match self {
             KeySource::Files(keys) => {
-                let keys = wait(keys).await.ok_or("the keys of service account tokens are not ready")?;
-                jwt::check_signature(token, keys).map_err(str::to_owned)
+                let not_ready =
+                    || TokenError::Unavailable("the keys of service account tokens are not ready".to_owned());
+                let keys = wait(keys).await.ok_or_else(not_ready)?;
+                jwt::check_signature(token, keys).map_err(|why| TokenError::Invalid(why.to_owned()))
             }
-            KeySource::External(signer) => signer.check_signature(token).await.map_err(str::to_owned),
+            KeySource::External(signer) => {
+                signer.check_signature(token).await.map_err(|why| TokenError::Invalid(why.to_owned()))
+            }
         }
     }
 

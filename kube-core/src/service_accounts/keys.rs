@@ -1,8 +1,11 @@
 //! The keys of tokens: one signs, all of them check.
 
-use std::{fmt, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use auth::jwt::{Algorithm, VerifyingKey};
+use auth::jwt::{Algorithm, VerifyingKey, VerifyingKeyError};
 use aws_lc_rs::{
     digest,
     encoding::{AsDer, PublicKeyX509Der},
@@ -11,20 +14,48 @@ use aws_lc_rs::{
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use machinery::{Str, Value, object};
-use rustls_pki_types::pem::{PemObject as _, SectionKind};
+use rustls_pki_types::pem::{self, PemObject as _, SectionKind};
 use x509_parser::{certificate::X509Certificate, prelude::FromDer as _};
 
-/// Why a key cannot be used; says which file it is from.
+/// A file whose keys cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{file}: {why}")]
-pub struct KeyError {
-    file: String,
-    why: String,
+#[error("{}: {fault}", .file.display())]
+pub struct KeyFileError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub fault: KeyFault,
 }
 
-impl KeyError {
-    fn new(file: &Path, why: impl fmt::Display) -> Self {
-        KeyError { file: file.display().to_string(), why: why.to_string() }
+/// What is wrong with a file of keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFault {
+    /// It cannot be read.
+    #[error("{0}")]
+    Read(io::Error),
+    /// It is no PEM.
+    #[error("{0}")]
+    Pem(pem::Error),
+    /// It has no key that signs.
+    #[error("data does not contain a valid RSA or ECDSA private key")]
+    NoPrivateKey,
+    /// It has no key that checks.
+    #[error("data does not contain any valid RSA or ECDSA public keys")]
+    NoPublicKeys,
+    /// A private key of which the public half cannot be told.
+    #[error("the key has no public half")]
+    NoPublicHalf,
+    /// A certificate cannot be read; what the parser says.
+    #[error("{0}")]
+    Certificate(String),
+    /// A public key cannot be used.
+    #[error(transparent)]
+    PublicKey(#[from] VerifyingKeyError),
+}
+
+impl KeyFault {
+    fn of(self, file: &Path) -> KeyFileError {
+        KeyFileError { file: file.to_owned(), fault: self }
     }
 }
 
@@ -39,17 +70,17 @@ impl Keys {
     ///
     /// # Errors
     /// A file that cannot be read, that holds no key, or one of a kind that tokens are not signed with.
-    pub fn read(signing: Option<&Path>, checking: &[impl AsRef<Path>]) -> Result<Self, KeyError> {
-        let text = |file: &Path| std::fs::read(file).map_err(|e| KeyError::new(file, e));
+    pub fn read(signing: Option<&Path>, checking: &[impl AsRef<Path>]) -> Result<Self, KeyFileError> {
+        let text = |file: &Path| std::fs::read(file).map_err(|error| KeyFault::Read(error).of(file));
         let signing = match signing {
-            Some(file) => Some(Signer::of_pem(&text(file)?).map_err(|why| KeyError::new(file, why))?),
+            Some(file) => Some(Signer::of_pem(&text(file)?).map_err(|fault| fault.of(file))?),
             None => None,
         };
         let mut keys = Keys { signing, checking: Vec::new() };
         for file in checking.iter().map(AsRef::as_ref) {
-            let found = public_keys(&text(file)?).map_err(|why| KeyError::new(file, why))?;
+            let found = public_keys(&text(file)?).map_err(|fault| fault.of(file))?;
             if found.is_empty() {
-                return Err(KeyError::new(file, "data does not contain any valid RSA or ECDSA public keys"));
+                return Err(KeyFault::NoPublicKeys.of(file));
             }
             for key in found {
                 if keys.checking.iter().all(|known| known.id != key.id) {
@@ -112,9 +143,9 @@ enum PrivateKey {
 }
 
 impl Signer {
-    fn of_pem(pem: &[u8]) -> Result<Self, String> {
+    fn of_pem(pem: &[u8]) -> Result<Self, KeyFault> {
         let section = sections(pem)?.into_iter().find_map(|(kind, der)| private_key(kind, &der));
-        let (key, algorithm) = section.ok_or("data does not contain a valid RSA or ECDSA private key")?;
+        let (key, algorithm) = section.ok_or(KeyFault::NoPrivateKey)?;
         let id = key_id(&key.public_der()?);
         Ok(Signer { id, algorithm: algorithm.name(), key })
     }
@@ -141,7 +172,7 @@ impl Signer {
 
 impl PrivateKey {
     /// The public half, as a SubjectPublicKeyInfo.
-    fn public_der(&self) -> Result<Vec<u8>, String> {
+    fn public_der(&self) -> Result<Vec<u8>, KeyFault> {
         let der = match self {
             PrivateKey::Rsa(key) => {
                 AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()).map(|der| der.as_ref().to_vec())
@@ -150,12 +181,12 @@ impl PrivateKey {
                 AsDer::<PublicKeyX509Der<'_>>::as_der(key.public_key()).map(|der| der.as_ref().to_vec())
             }
         };
-        der.map_err(|_| "the key has no public half".to_owned())
+        der.map_err(|_| KeyFault::NoPublicHalf)
     }
 }
 
-fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, String> {
-    <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|e| e.to_string())
+fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyFault> {
+    <(SectionKind, Vec<u8>)>::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(KeyFault::Pem)
 }
 
 /// How keys sign on the curves.
@@ -185,13 +216,14 @@ fn private_key(kind: SectionKind, der: &[u8]) -> Option<(PrivateKey, Algorithm)>
 }
 
 /// The public keys in a file: those it holds, those of its certificates, and the public halves of its private ones.
-fn public_keys(pem: &[u8]) -> Result<Vec<VerifyingKey>, String> {
+fn public_keys(pem: &[u8]) -> Result<Vec<VerifyingKey>, KeyFault> {
     let mut keys = Vec::new();
     for (kind, der) in sections(pem)? {
         let info = match kind {
             SectionKind::PublicKey => Some(der),
             SectionKind::Certificate => {
-                let (_, certificate) = X509Certificate::from_der(&der).map_err(|e| e.to_string())?;
+                let (_, certificate) =
+                    X509Certificate::from_der(&der).map_err(|e| KeyFault::Certificate(e.to_string()))?;
                 Some(certificate.public_key().raw.to_vec())
             }
             kind => private_key(kind, &der).map(|(key, _)| key.public_der()).transpose()?,

@@ -19,9 +19,9 @@ use std::sync::Arc;
 
 use machinery::Str;
 
-pub use external::ExternalSigner;
+pub use external::{ExternalSigner, SignerError};
 pub use key_source::KeySource;
-pub use keys::{KeyError, Keys};
+pub use keys::{KeyFault, KeyFileError, Keys};
 pub use lookup::Lookup;
 pub use verify::Verifier;
 
@@ -31,7 +31,7 @@ pub(crate) use tracking::task as track;
 
 /// How tokens are made and checked.
 #[derive(Clone)]
-pub struct Settings {
+pub struct TokenSettings {
     /// The issuers; the first one signs, tokens of all of them are good. Never empty.
     pub issuers: Vec<Str>,
     /// The audiences that this server's own tokens are for.

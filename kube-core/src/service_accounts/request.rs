@@ -11,7 +11,7 @@ use machinery::{
 };
 use storage::cache::ReadAt;
 
-use super::{Settings, claims::NewToken, lookup::Lookup};
+use super::{TokenSettings, claims::NewToken, lookup::Lookup};
 use crate::{
     defaults::{part, pointer},
     posted::Posted,
@@ -25,7 +25,7 @@ const POD_TOKEN_SECONDS: i64 = 3607;
 
 /// Serves requests for tokens.
 pub(crate) struct TokenRequests {
-    pub(crate) settings: Settings,
+    pub(crate) settings: TokenSettings,
     /// Their admission judges.
     pub(crate) accounts: Arc<Registry>,
     pub(crate) lookup: Lookup,

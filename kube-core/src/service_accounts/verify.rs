@@ -3,12 +3,12 @@
 use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
-use auth::{TokenAuthenticator, TokenNotes, TokenOwner, User, jwt::Token};
+use auth::{TokenAuthenticator, TokenError, TokenNotes, TokenOwner, User, jwt::Token};
 use generic_server::registry::Registry;
 use machinery::{Str, meta::Timestamp};
 
 use super::{
-    Settings,
+    TokenSettings,
     claims::{Claims, OwnClaims, Reference},
     legacy::{self, Legacy},
     lookup::{Bound, Kind, Lookup},
@@ -18,7 +18,7 @@ use super::{
 
 /// Knows tokens of service accounts.
 pub struct Verifier {
-    settings: Settings,
+    settings: TokenSettings,
     lookup: Lookup,
     verified: VerifiedTokens,
     /// Where it is noted that tokens of secrets are used.
@@ -27,7 +27,7 @@ pub struct Verifier {
 
 #[async_trait]
 impl TokenAuthenticator for Verifier {
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError> {
         if token.bytes().filter(|b| *b == b'.').count() != 2 {
             return Ok(None);
         }
@@ -43,13 +43,13 @@ impl TokenAuthenticator for Verifier {
             }
         };
         let audiences = self.shared_audiences(&verified, audiences)?;
-        verified.validity.check(now)?;
+        verified.validity.check(now).map_err(|why| TokenError::Invalid(why.to_owned()))?;
         for bound in &verified.bound {
-            self.lookup.check(bound, now).await?;
+            self.lookup.check(bound, now).await.map_err(TokenError::Invalid)?;
         }
         let mut notes = verified.noted.at(now);
         if let (Some(legacy), true) = (&verified.legacy, self.settings.lookup) {
-            let secret = legacy.check_secret(&self.lookup, token).await?;
+            let secret = legacy.check_secret(&self.lookup, token).await.map_err(TokenError::Invalid)?;
             legacy.note_use(&self.lookup, &mut notes).await;
             if let Some(secrets) = &self.secrets {
                 legacy.mark_use(&secret, secrets).await;
@@ -62,7 +62,7 @@ impl TokenAuthenticator for Verifier {
 
 impl Verifier {
     /// With these keys and audiences; what tokens are bound to is looked for with `lookup`.
-    pub fn new(settings: Settings, lookup: Lookup) -> Self {
+    pub fn new(settings: TokenSettings, lookup: Lookup) -> Self {
         Verifier { settings, lookup, verified: VerifiedTokens::default(), secrets: None }
     }
 
@@ -79,13 +79,13 @@ impl Verifier {
     }
 
     /// Checks the signature and reads the claims.
-    async fn verify(&self, token: &Token<'_>) -> Result<Verified, String> {
+    async fn verify(&self, token: &Token<'_>) -> Result<Verified, TokenError> {
         self.settings.keys.check_signature(token).await?;
         if let Some(claim) = token.doubled.first() {
             let claim = claim.split('"').nth(1).unwrap_or_default();
-            return Err(format!("json: duplicate key '{claim}' in object"));
+            return Err(TokenError::Invalid(format!("json: duplicate key '{claim}' in object")));
         }
-        let claims = Claims::of(&token.claims)?;
+        let claims = Claims::of(&token.claims).map_err(TokenError::Invalid)?;
         let mut audiences = claims.audiences.clone();
         let noted = Noted {
             subject: claims.subject.clone(),
@@ -106,7 +106,7 @@ impl Verifier {
             noted,
         };
         if claims.issuer == legacy::ISSUER {
-            let legacy = Legacy::of(&token.claims, &claims.subject)?;
+            let legacy = Legacy::of(&token.claims, &claims.subject).map_err(TokenError::Invalid)?;
             // With --service-account-lookup=false the signature is all that such a token needs.
             let account = self.settings.lookup.then(|| legacy.account(&self.lookup));
             return Ok(verified(legacy.user(), account.into_iter().collect(), Some(legacy)));
@@ -150,7 +150,10 @@ impl Verifier {
     }
 
     /// The audiences that were asked for and that the token is for.
-    fn shared_audiences(&self, verified: &Verified, asked: Option<&[Str]>) -> Result<Arc<[Str]>, String> {
+    ///
+    /// # Errors
+    /// It is for none of them.
+    fn shared_audiences(&self, verified: &Verified, asked: Option<&[Str]>) -> Result<Arc<[Str]>, TokenError> {
         let shared = match asked {
             None => verified.own_audiences.clone(),
             Some(asked) => {
@@ -159,10 +162,8 @@ impl Verifier {
             }
         };
         if shared.is_empty() && !self.settings.audiences.is_empty() {
-            let quoted = |list: &[Str]| list.iter().map(|a| format!("{:?}", a.as_str())).collect::<Vec<_>>().join(" ");
-            let targets = quoted(asked.unwrap_or(&self.settings.audiences));
-            let own = quoted(&verified.audiences);
-            return Err(format!("token audiences [{own}] is invalid for the target audiences [{targets}]"));
+            let asked = asked.unwrap_or(&self.settings.audiences).to_vec();
+            return Err(TokenError::Audiences { own: verified.audiences.clone(), asked });
         }
         Ok(shared)
     }

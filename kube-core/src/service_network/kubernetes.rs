@@ -12,7 +12,7 @@ use machinery::{
     object,
 };
 
-use super::{Reconciler, Settings, api_servers::ApiServers, range::Usable};
+use super::{NetworkSettings, Reconciler, api_servers::ApiServers, range::Usable};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -29,7 +29,7 @@ pub(super) struct Published {
 }
 
 /// Keeps the service and its endpoints.
-pub(super) fn task(published: Published, backing: &Backing, settings: Settings) -> Task {
+pub(super) fn task(published: Published, backing: &Backing, settings: NetworkSettings) -> Task {
     let servers = Arc::new(ApiServers::new(backing));
     let task = Task::new("bootstrap-controller", move |cx| {
         let (published, servers, settings) = (published.clone(), servers.clone(), settings.clone());
@@ -51,7 +51,7 @@ pub(super) fn task(published: Published, backing: &Backing, settings: Settings) 
 }
 
 impl Published {
-    async fn keep(&self, servers: &ApiServers, settings: &Settings) -> TaskResult {
+    async fn keep(&self, servers: &ApiServers, settings: &NetworkSettings) -> TaskResult {
         self.keep_service(settings).await?;
         let own = settings.address.to_string();
         let addresses = match settings.reconciler {
@@ -73,7 +73,7 @@ impl Published {
     }
 
     /// This server ends: its clients should go to the others.
-    async fn leave(&self, servers: &ApiServers, settings: &Settings) -> TaskResult {
+    async fn leave(&self, servers: &ApiServers, settings: &NetworkSettings) -> TaskResult {
         let own = settings.address.to_string();
         let left = match settings.reconciler {
             Reconciler::None => return Ok(()),
@@ -101,7 +101,7 @@ impl Published {
         }
     }
 
-    async fn keep_service(&self, settings: &Settings) -> TaskResult {
+    async fn keep_service(&self, settings: &NetworkSettings) -> TaskResult {
         match self.services.get_value(NAMESPACE, NAME).await {
             Ok(_) => return Ok(()),
             Err(status) if status.is_not_found() => {}
@@ -137,7 +137,7 @@ impl Published {
     }
 
     /// Writes the servers' addresses where they are not written yet.
-    async fn keep_endpoints(&self, addresses: &[String], settings: &Settings) -> TaskResult {
+    async fn keep_endpoints(&self, addresses: &[String], settings: &NetworkSettings) -> TaskResult {
         let of = |address: &String| object! { "ip" => address.as_str() };
         let port = object! { "name" => "https", "port" => i64::from(settings.port), "protocol" => "TCP" };
         let subsets = if addresses.is_empty() {

@@ -26,7 +26,7 @@ pub(crate) use ports::{NodePorts, PortChange, PortError};
 
 /// What the operator has said about services.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NetworkSettings {
     /// The networks of the default range: one, or two of different families. The first is of the preferred family.
     pub ranges: Vec<Cidr>,
     /// The ports that nodes keep for services, both ends included.
@@ -53,7 +53,7 @@ pub enum Reconciler {
     None,
 }
 
-impl Settings {
+impl NetworkSettings {
     /// Where the members of the cluster reach this server.
     pub(crate) fn own_address(&self) -> SocketAddr {
         SocketAddr::new(self.address, self.port)
@@ -78,7 +78,7 @@ pub(crate) struct Network {
 }
 
 /// Sets the pools up.
-pub(crate) fn network(settings: &Settings, backing: &Backing, registries: &Registries) -> Arc<Network> {
+pub(crate) fn network(settings: &NetworkSettings, backing: &Backing, registries: &Registries) -> Arc<Network> {
     let registry = |group: &str, plural: &str| registries.of(group, plural).clone();
     let ranges = registry("networking.k8s.io", "servicecidrs").lister().clone();
     Arc::new(Network {
@@ -91,7 +91,7 @@ pub(crate) fn network(settings: &Settings, backing: &Backing, registries: &Regis
 
 /// What keeps the pools and the `kubernetes` service right.
 pub(crate) fn tasks(
-    settings: &Settings,
+    settings: &NetworkSettings,
     backing: &Backing,
     network: &Arc<Network>,
     registries: &Registries,

@@ -2,6 +2,7 @@
 //! like what clients create; and they may name nothing that is in the cluster, for they count before anything there does.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     path::Path,
 };
@@ -15,15 +16,18 @@ use generic_server::{
 use machinery::{
     Value,
     codec::json,
-    config::{self, Untyped},
-    meta::{Meta, field_error},
+    config::{ConfigError, Untyped},
+    meta::Meta,
     schema::{
         Schema,
         builtin::{self, Scheme},
     },
 };
 
-use super::SUFFIX;
+use super::{
+    SUFFIX,
+    error::{ClientFault, ManifestFault, ObjectFault},
+};
 
 /// The kinds that a plugin reads.
 pub(super) struct Kinds {
@@ -81,15 +85,13 @@ impl Kinds {
     ///
     /// # Errors
     /// What is wrong with the first one that is wrong, and in which file it stands.
-    pub(super) fn load(&self, files: &Directory) -> Result<Loaded, String> {
+    pub(super) fn load(&self, files: &Directory) -> Result<Loaded, ManifestFault> {
         let mut loaded = Loaded::default();
         let mut seen: HashMap<(&str, String), &Path> = HashMap::new();
         for (path, text) in files.files() {
-            let shown = path.display();
-            let documents = documents(text).map_err(|why| {
-                let quoted = shown.to_string();
-                format!("failed to split YAML documents in file {quoted:?}: {why}")
-            })?;
+            let file = || path.display().to_string();
+            let documents = documents(text)
+                .map_err(|separator| ManifestFault::Separator { file: file(), separator: separator.into_owned() })?;
             for document in documents {
                 let read = self.objects(document).and_then(|objects| {
                     for Read { row, object } in objects {
@@ -100,7 +102,7 @@ impl Kinds {
                     }
                     Ok(())
                 });
-                read.map_err(|why: String| format!("error loading {shown}: {why}"))?;
+                read.map_err(|fault| ManifestFault::Object { file: file(), fault })?;
             }
         }
         check_references(&loaded)?;
@@ -111,11 +113,11 @@ impl Kinds {
     }
 
     /// The objects of a document: itself, or the items of a list.
-    fn objects(&self, text: &[u8]) -> Result<Vec<Read<'_>>, String> {
+    fn objects(&self, text: &[u8]) -> Result<Vec<Read<'_>>, ObjectFault> {
         self.accepted(self.decoded(text)?)
     }
 
-    fn decoded(&self, text: &[u8]) -> Result<Decoded<'_>, String> {
+    fn decoded(&self, text: &[u8]) -> Result<Decoded<'_>, ObjectFault> {
         let untyped = Untyped::read(text)?;
         if untyped.kind == "List" {
             return Ok(Decoded::List(untyped.document));
@@ -126,7 +128,7 @@ impl Kinds {
         };
         let row = self.rows.iter().find(|row| row.kind == kind && row.api_version() == untyped.api_version);
         let Some((row, shape)) = row.and_then(|row| Some((row, shape(&untyped)?))) else {
-            return self.unsupported(&untyped);
+            return Ok(self.unsupported(untyped)?);
         };
         let document = untyped.shaped(shape)?;
         let objects = match of_list {
@@ -136,15 +138,15 @@ impl Kinds {
         Ok(Decoded::Objects(row, objects))
     }
 
-    fn accepted<'a>(&'a self, decoded: Decoded<'a>) -> Result<Vec<Read<'a>>, String> {
+    fn accepted<'a>(&'a self, decoded: Decoded<'a>) -> Result<Vec<Read<'a>>, ObjectFault> {
         match decoded {
             Decoded::Objects(row, objects) => objects.into_iter().map(|object| self.judged(row, object)).collect(),
-            Decoded::Unsupported(go_type) => Err(format!("unsupported resource type *{go_type}")),
+            Decoded::Unsupported(go_type) => Err(ObjectFault::Unsupported(go_type)),
             Decoded::List(list) => {
                 let mut objects = Vec::new();
                 for item in list.get("items").and_then(Value::as_array).unwrap_or_default() {
                     let decoded = self.decoded(&json::encode(item));
-                    let decoded = decoded.map_err(|why| format!("failed to decode list item: {why}"))?;
+                    let decoded = decoded.map_err(|fault| ObjectFault::Item(Box::new(fault)))?;
                     objects.extend(self.accepted(decoded)?);
                 }
                 Ok(objects)
@@ -152,7 +154,7 @@ impl Kinds {
         }
     }
 
-    fn judged<'a>(&self, row: &'a Resource, object: Value) -> Result<Read<'a>, String> {
+    fn judged<'a>(&self, row: &'a Resource, object: Value) -> Result<Read<'a>, ObjectFault> {
         let object = defaulted(row, object);
         let user = User::loopback();
         let cx = WriteContext {
@@ -164,13 +166,15 @@ impl Kinds {
             // That such names are kept for files is no rule of files.
             features: &Features::default(),
         };
-        match field_error::aggregate(&findings_of_new(row, &cx, &object)) {
-            None => Ok(Read { row, object }),
-            Some(why) => Err(format!("{} {:?}: {why}", row.kind, Meta::of(&object).name())),
+        let errors = findings_of_new(row, &cx, &object);
+        if errors.is_empty() {
+            return Ok(Read { row, object });
         }
+        let name = Meta::of(&object).name().to_owned();
+        Err(ObjectFault::Invalid { kind: row.kind.clone(), name, errors })
     }
 
-    fn unsupported(&self, untyped: &Untyped) -> Result<Decoded<'_>, String> {
+    fn unsupported(&self, untyped: Untyped) -> Result<Decoded<'_>, ConfigError> {
         match untyped.api_version.rsplit_once('/') {
             _ if untyped.kind == "Status" => Ok(Decoded::Unsupported("v1.Status".to_owned())),
             Some(("admissionregistration.k8s.io", version))
@@ -182,7 +186,7 @@ impl Kinds {
             {
                 Ok(Decoded::Unsupported(format!("{version}.{}", untyped.kind)))
             }
-            _ => Err(config::unregistered(&untyped.api_version, &untyped.kind, self.registry)),
+            _ => Err(untyped.unregistered(self.registry).into()),
         }
     }
 }
@@ -193,14 +197,17 @@ fn shape(untyped: &Untyped) -> Option<&'static Schema> {
 }
 
 /// The documents of a file, one after the other.
-fn documents(text: &[u8]) -> Result<Vec<&[u8]>, String> {
+///
+/// # Errors
+/// What stands where they are parted and does not belong there.
+fn documents(text: &[u8]) -> Result<Vec<&[u8]>, Cow<'_, str>> {
     let (mut documents, mut start, mut at) = (Vec::new(), 0, 0);
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let end = at + line.len();
         if let Some(rest) = line.strip_prefix(b"---") {
             let rest = rest.trim_ascii();
             if !rest.is_empty() && rest[0] != b'#' {
-                return Err(format!("invalid Yaml document separator: {}", String::from_utf8_lossy(rest)));
+                return Err(String::from_utf8_lossy(rest));
             }
             if start < at {
                 documents.push(&text[start..at]);
@@ -220,26 +227,23 @@ fn check_name<'a, 'f>(
     object: &Value,
     path: &'f Path,
     seen: &mut HashMap<(&'a str, String), &'f Path>,
-) -> Result<(), String> {
-    let (name, file) = (Meta::of(object).name(), path.display().to_string());
+) -> Result<(), ObjectFault> {
+    let (name, file) = (Meta::of(object).name().to_owned(), path.display().to_string());
     if name.is_empty() {
-        return Err(format!("resource in file {file:?} must have a name"));
+        return Err(ObjectFault::NoName { file });
     }
     if !name.ends_with(SUFFIX) {
-        return Err(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}"));
+        return Err(ObjectFault::NameSuffix { name, file });
     }
-    match seen.insert((&row.kind, name.to_owned()), path) {
+    match seen.insert((&row.kind, name.clone()), path) {
         None => Ok(()),
-        Some(before) => {
-            let before = before.display().to_string();
-            Err(format!("duplicate name {name:?} found in file {file:?} (previously seen in {before:?})"))
-        }
+        Some(before) => Err(ObjectFault::Duplicate { name, file, before: before.display().to_string() }),
     }
 }
 
 /// What would have to be looked for in the cluster is no part of a manifest.
-fn check_constraints(row: &Resource, object: &Value, path: &Path) -> Result<(), String> {
-    let (kind, name) = (row.kind.as_str(), Meta::of(object).name());
+fn check_constraints(row: &Resource, object: &Value, path: &Path) -> Result<(), ObjectFault> {
+    let (kind, name) = (&row.kind, Meta::of(object).name());
     let has = |member: &str| object.at(&["spec", member]).is_some_and(|value| !value.is_null());
     if kind.ends_with("Configuration") {
         let webhooks = object.get("webhooks").and_then(Value::as_array).unwrap_or_default();
@@ -247,45 +251,44 @@ fn check_constraints(row: &Resource, object: &Value, path: &Path) -> Result<(), 
     }
     if !kind.ends_with("Binding") {
         return match has("paramKind") {
-            true => Err(format!("{kind} {name:?}: spec.paramKind is not supported for static manifests")),
+            true => Err(ObjectFault::ParamKind { kind: kind.clone(), name: name.to_owned() }),
             false => Ok(()),
         };
     }
     let policy = object.str_at(&["spec", "policyName"]).unwrap_or_default();
     if policy.is_empty() {
-        return Err(format!("binding {name:?} must reference a policy (spec.policyName)"));
+        return Err(ObjectFault::NoPolicyName(name.to_owned()));
     }
     if !policy.ends_with(SUFFIX) {
-        return Err(format!("binding {name:?}: spec.policyName {policy:?} must end with {SUFFIX:?}"));
+        return Err(ObjectFault::PolicySuffix { binding: name.to_owned(), policy: policy.to_owned() });
     }
     match has("paramRef") {
-        true => Err(format!("binding {name:?}: spec.paramRef is not supported for static manifests")),
+        true => Err(ObjectFault::ParamRef(name.to_owned())),
         false => Ok(()),
     }
 }
 
-fn check_client(webhook: &Value, configuration: &str, path: &Path) -> Result<(), String> {
-    let (name, file) = (webhook.str_at(&["name"]).unwrap_or_default(), path.display().to_string());
+fn check_client(webhook: &Value, configuration: &str, path: &Path) -> Result<(), ObjectFault> {
     let client = |member: &str| webhook.at(&["clientConfig", member]).filter(|value| !value.is_null());
-    let place = format!("webhook {name:?} in {configuration:?} (file {file:?})");
-    if client("service").is_some() {
-        let instead = "clientConfig.service is not supported for static manifests; use clientConfig.url instead";
-        return Err(format!("{place}: {instead}"));
-    }
-    match client("url").and_then(Value::as_str) {
-        None | Some("") => Err(format!("{place}: clientConfig.url is required for static manifests")),
-        Some(_) => Ok(()),
-    }
+    let fault = match client("url").and_then(Value::as_str) {
+        _ if client("service").is_some() => ClientFault::Service,
+        None | Some("") => ClientFault::NoUrl,
+        Some(_) => return Ok(()),
+    };
+    Err(ObjectFault::Client {
+        webhook: webhook.str_at(&["name"]).unwrap_or_default().to_owned(),
+        configuration: configuration.to_owned(),
+        file: path.display().to_string(),
+        fault,
+    })
 }
 
-fn check_references(loaded: &Loaded) -> Result<(), String> {
+fn check_references(loaded: &Loaded) -> Result<(), ManifestFault> {
     let policies: HashSet<&str> = loaded.objects.iter().map(|policy| Meta::of(policy).name()).collect();
     for binding in &loaded.bindings {
         let (name, policy) = (Meta::of(binding).name(), binding.str_at(&["spec", "policyName"]).unwrap_or_default());
         if !policies.contains(policy) {
-            return Err(format!(
-                "binding {name:?} references policy {policy:?} which does not exist in the manifest directory"
-            ));
+            return Err(ManifestFault::NoPolicy { binding: name.to_owned(), policy: policy.to_owned() });
         }
     }
     Ok(())
@@ -302,13 +305,13 @@ mod tests {
             let found = found.map(|all| all.into_iter().map(|one| String::from_utf8_lossy(one).into_owned()).collect());
             let expect: Result<Vec<String>, String> =
                 expect.map(|all| all.iter().map(|one| (*one).to_owned()).collect()).map_err(str::to_owned);
-            assert_eq!(found, expect, "{text:?}");
+            assert_eq!(found.map_err(|separator| separator.into_owned()), expect, "{text:?}");
         };
         check("", Ok(&[]));
         check("a: 1\n", Ok(&["a: 1"]));
         check("a: 1\n---\nb: 2", Ok(&["a: 1", "b: 2"]));
         check("a: 1\n--- # next\n\n---\nb: |\n  ---\n", Ok(&["a: 1", "b: |\n  ---"]));
         check("---\na: 1\n", Ok(&["---\na: 1"]));
-        check("a: 1\n---b\n", Err("invalid Yaml document separator: b"));
+        check("a: 1\n---b\n", Err("b"));
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! `load` reads a directory as strictly as a client can ask for; a [`Static`] is what one plugin has made of it, and follows it.
 
+mod error;
 mod load;
 
 use std::{path::PathBuf, sync::Arc};
@@ -14,6 +15,7 @@ use generic_server::resource::Resource;
 use outbound::WebhookUsers;
 use tokio_util::sync::CancellationToken;
 
+pub use error::{ClientFault, ManifestError, ManifestFault, ObjectFault};
 pub(crate) use load::Loaded;
 
 use load::Kinds;
@@ -82,18 +84,18 @@ impl Manifests {
         &self,
         plugin: &'static str,
         make: impl Fn(Loaded) -> Vec<H> + Send + Sync + 'static,
-    ) -> Result<Option<Arc<Static<H>>>, String> {
+    ) -> Result<Option<Arc<Static<H>>>, ManifestError> {
         let Some(directory) = self.config(plugin).and_then(|config| config.directory.as_ref()) else {
             return Ok(None);
         };
         let kinds = Arc::new(Kinds::of(plugin, &self.rows));
         let load = move |files: &Directory| kinds.load(files).map(&make);
-        let files = Directory::read(directory).map_err(|error| error.to_string());
+        let files = Directory::read(directory).map_err(ManifestFault::Read);
         let loaded = files.and_then(|files| load(&files).map(|hooks| (files, hooks)));
-        let (files, hooks) = loaded.map_err(|why| {
-            let what = if plugin.ends_with("Webhook") { "webhook" } else { "policy" };
-            let directory = directory.display().to_string();
-            format!("failed to load static {what} manifests from {directory:?}: {why}")
+        let (files, hooks) = loaded.map_err(|fault| ManifestError {
+            of: if plugin.ends_with("Webhook") { "webhook" } else { "policy" },
+            directory: directory.clone(),
+            fault: Box::new(fault),
         })?;
         let found = Arc::new(Static(ArcSwap::from_pointee(hooks)));
         let metrics = self.metrics.of(plugin);
@@ -104,7 +106,8 @@ impl Manifests {
             async move {
                 // What is wrong may be half of a change: it is looked at again.
                 let loaded = tokio::task::spawn_blocking(move || load(&files)).await;
-                let hooks = loaded.map_err(|e| e.to_string()).and_then(|l| l).map_err(ReloadError::NotYet)?;
+                let loaded = loaded.map_err(|e| e.to_string()).and_then(|l| l.map_err(|why| why.to_string()));
+                let hooks = loaded.map_err(ReloadError::NotYet)?;
                 current.0.store(Arc::new(hooks));
                 Ok(())
             }

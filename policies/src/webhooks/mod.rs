@@ -27,7 +27,7 @@ use crate::{
     activation::{Activation, Scene},
     conditions::Verdict,
     engine::{Documents, Engine, Found},
-    manifest::Manifests,
+    manifest::{ManifestError, Manifests},
     matching::Matched,
     webhooks::source::{Callers, Hook, Source},
     write::Request,
@@ -58,12 +58,12 @@ pub(crate) fn plugin(
     (engine, services, metrics): (&Arc<Engine>, &Arc<Resolver>, &Metrics),
     lister: impl Fn(&'static str) -> Arc<Lister>,
     manifests: &Manifests,
-) -> Result<Option<Arc<dyn Admission>>, String> {
+) -> Result<Option<Arc<dyn Admission>>, ManifestError> {
     let webhooks = |plugin, plural, kind| {
         let callers = Callers { services: services.clone(), users: manifests.users(plugin) };
         let of_files = callers.clone();
         let files = manifests.of(plugin, move |loaded| Hook::all_of_files(&loaded, &of_files))?;
-        Ok::<_, String>(Webhooks {
+        Ok::<_, ManifestError>(Webhooks {
             engine: engine.clone(),
             source: Source::new(lister(plural), callers, files),
             metrics: metrics.clone(),

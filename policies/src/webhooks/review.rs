@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use machinery::{Str, Value, codec::json, meta::go_text::quote, object, schema::packed_base64};
-use outbound::{MemberType, ReviewKind, check_response, read_review, stated_kind};
+use outbound::{AnswerError, MemberType, ReviewKind, check_response, read_review, stated_kind};
 
 use super::Target;
 use crate::write::{Request, Subject};
@@ -70,8 +70,9 @@ pub(super) enum Unreadable {
 /// Reads an answer.
 pub(super) fn answer(version: Version, uid: &str, mutating: bool, body: &[u8]) -> Result<Answer, Unreadable> {
     let asked = ReviewKind { group: "admission.k8s.io", version: version.name(), kind: "AdmissionReview" };
-    let review = read_review(body, asked).map_err(Unreadable::Undecodable)?;
-    check_response(&review, "Admission", &MEMBERS).map_err(Unreadable::Undecodable)?;
+    let undecodable = |why: AnswerError| Unreadable::Undecodable(why.to_string());
+    let review = read_review(body, asked).map_err(undecodable)?;
+    check_response(&review, "Admission", &MEMBERS).map_err(|why| undecodable(why.into()))?;
     let invalid = |why: String| Err(Unreadable::Invalid(why));
     let response = review.get("response").filter(|r| r.as_object().is_some());
     let Some(response) = response else { return invalid("webhook response was absent".into()) };

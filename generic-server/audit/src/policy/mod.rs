@@ -8,7 +8,7 @@ use machinery::Str;
 
 use crate::{event::Stage, level::Level};
 
-pub use read::Read;
+pub use read::{DecodingFault, PolicyError, ReadPolicy};
 
 /// A set of stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

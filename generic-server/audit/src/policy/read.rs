@@ -4,8 +4,10 @@
 use machinery::{
     Str, Value,
     codec::{json, yaml},
+    config::{DocumentError, Unregistered, type_text},
     meta::{
         field_error::{self, BadValue, FieldError},
+        go_text::{NotAnObject, WrongType},
         names,
     },
 };
@@ -15,11 +17,45 @@ use crate::{event::Stage, level::Level};
 
 /// A policy that was read, and what is odd about its text.
 #[derive(Debug)]
-pub struct Read {
+pub struct ReadPolicy {
     /// The policy.
     pub policy: Policy,
     /// Members that are unknown or repeated: they are passed over.
     pub warning: Option<String>,
+}
+
+/// Why a text is no policy. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PolicyError {
+    /// It cannot be decoded.
+    #[error("failed decoding: {0}")]
+    Decoding(#[from] DecodingFault),
+    /// It does not say what it is.
+    #[error("unknown group version field {GROUP}/__internal, Kind=Policy in policy")]
+    NoType,
+    /// Its fields are invalid, in these ways.
+    #[error("{}", field_error::aggregate(.0).unwrap_or_default())]
+    Invalid(Vec<FieldError>),
+    /// Nothing would ever be audited by it.
+    #[error("loaded illegal policy with 0 rules")]
+    NoRules,
+}
+
+/// Why a text cannot be decoded as a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodingFault {
+    /// It is no document.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// A value is of another type than it should be.
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
+    /// It is of another kind of this group.
+    #[error("converting (v1.{0}) to (audit.Policy): unknown conversion")]
+    OtherKind(String),
+    /// It is of a type that nobody knows.
+    #[error(transparent)]
+    Unregistered(#[from] Unregistered),
 }
 
 /// Where a decoder of Go's registers the kinds of this group.
@@ -30,80 +66,56 @@ impl Policy {
     /// Reads a policy.
     ///
     /// # Errors
-    /// What is wrong with it: the decoder's words, or all invalid members.
-    pub fn read(text: &[u8]) -> Result<Read, String> {
-        let decoding = |why: String| format!("failed decoding: {why}");
-        let (document, repeated) = match text.trim_ascii_start().first() {
-            Some(b'{') => json::decode_strict(text).map_err(|e| decoding(json_error(&e.to_string())))?,
-            _ => {
-                let (document, repeated) = yaml::decode_strict(text).map_err(|e| decoding(e.to_string()))?;
-                (document, repeated.into_iter().collect())
-            }
-        };
+    /// What is wrong with it.
+    pub fn read(text: &[u8]) -> Result<ReadPolicy, PolicyError> {
+        let (document, repeated) = decode(text).map_err(DecodingFault::from)?;
         let mut reader = Reader { odd: repeated };
-        check_kind(&document, &mut reader)?;
-        let policy = reader.policy(&document).map_err(decoding)?;
+        check_kind(&document)?;
+        let policy = reader.policy(&document).map_err(DecodingFault::from)?;
         let errors = validate(&document);
-        if let Some(text) = field_error::aggregate(&errors) {
-            return Err(text);
+        if !errors.is_empty() {
+            return Err(PolicyError::Invalid(errors));
         }
         if policy.rules.is_empty() {
-            return Err("loaded illegal policy with 0 rules".to_owned());
+            return Err(PolicyError::NoRules);
         }
         let warning = (!reader.odd.is_empty()).then(|| format!("strict decoding error: {}", reader.odd.join(", ")));
-        Ok(Read { policy, warning })
+        Ok(ReadPolicy { policy, warning })
     }
 }
 
-fn json_error(why: &str) -> String {
-    format!("couldn't get version/kind; json parse error: {why}")
-}
-
-fn check_kind(document: &Value, reader: &mut Reader) -> Result<(), String> {
-    let failed = |why: &str| format!("failed decoding: {}", json_error(why));
-    match document {
-        Value::Object(_) | Value::Null => {}
-        other => {
-            return Err(failed(&format!(
-                "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
-                 \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                go_name(other)
-            )));
+/// The document, and what stands twice in it.
+fn decode(text: &[u8]) -> Result<(Value, Vec<String>), DocumentError> {
+    let (document, repeated) = match text.trim_ascii_start().first() {
+        Some(b'{') => json::decode_strict(text).map_err(DocumentError::Json)?,
+        _ => {
+            let (document, repeated) = yaml::decode_strict(text).map_err(DocumentError::Yaml)?;
+            (document, repeated.into_iter().collect())
         }
-    }
-    let text = |key: &str| match document.get(key) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.as_str()),
-        Some(other) => Err(failed(&format!(
-            "json: cannot unmarshal {} into Go struct field .{key} of type string",
-            go_name(other)
-        ))),
     };
+    match document {
+        Value::Object(_) | Value::Null => Ok((document, repeated)),
+        other => Err(DocumentError::NotAnObject(NotAnObject::of(&other))),
+    }
+}
+
+fn check_kind(document: &Value) -> Result<(), PolicyError> {
+    let text = |key| type_text(document, key).map_err(DecodingFault::from);
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     // Without both a document is read as what it is decoded into, and that version is none that a file may have.
     if version.is_empty() || kind.is_empty() {
-        reader.odd.clear();
-        return Err(format!("unknown group version field {GROUP}/__internal, Kind=Policy in policy"));
+        return Err(PolicyError::NoType);
     }
     match (version, kind) {
         ("audit.k8s.io/v1", "Policy") => Ok(()),
         ("audit.k8s.io/v1", "Event" | "EventList" | "PolicyList") => {
-            Err(format!("failed decoding: converting (v1.{kind}) to (audit.Policy): unknown conversion"))
+            Err(DecodingFault::OtherKind(kind.to_owned()).into())
         }
-        _ => {
-            Err(format!("failed decoding: no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}"))
+        (api_version, kind) => {
+            let unregistered =
+                Unregistered { api_version: api_version.to_owned(), kind: kind.to_owned(), registry: SCHEME };
+            Err(DecodingFault::Unregistered(unregistered).into())
         }
-    }
-}
-
-fn go_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
@@ -118,11 +130,11 @@ struct At<'a> {
     path: &'a str,
 }
 
-fn mismatch(value: &Value, at: &At<'_>, key: &str, go_type: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {}.{key} of type {go_type}", go_name(value), at.go)
+fn mismatch(value: &Value, at: &At<'_>, key: &str, go_type: &str) -> WrongType {
+    WrongType::of(value, format!("{}.{key}", at.go), go_type)
 }
 
-fn text(value: &Value, at: &At<'_>, key: &str, go_type: &str) -> Result<Str, String> {
+fn text(value: &Value, at: &At<'_>, key: &str, go_type: &str) -> Result<Str, WrongType> {
     match value {
         Value::Null => Ok(Str::default()),
         Value::String(text) => Ok(text.clone()),
@@ -130,7 +142,7 @@ fn text(value: &Value, at: &At<'_>, key: &str, go_type: &str) -> Result<Str, Str
     }
 }
 
-fn flag(value: &Value, at: &At<'_>, key: &str) -> Result<Option<bool>, String> {
+fn flag(value: &Value, at: &At<'_>, key: &str) -> Result<Option<bool>, WrongType> {
     match value {
         Value::Null => Ok(None),
         Value::Bool(flag) => Ok(Some(*flag)),
@@ -138,7 +150,7 @@ fn flag(value: &Value, at: &At<'_>, key: &str) -> Result<Option<bool>, String> {
     }
 }
 
-fn list<'v>(value: &'v Value, at: &At<'_>, key: &str, go_type: &str) -> Result<&'v [Value], String> {
+fn list<'v>(value: &'v Value, at: &At<'_>, key: &str, go_type: &str) -> Result<&'v [Value], WrongType> {
     match value {
         Value::Null => Ok(&[]),
         Value::Array(items) => Ok(items),
@@ -146,11 +158,11 @@ fn list<'v>(value: &'v Value, at: &At<'_>, key: &str, go_type: &str) -> Result<&
     }
 }
 
-fn texts(value: &Value, at: &At<'_>, key: &str) -> Result<Vec<Str>, String> {
+fn texts(value: &Value, at: &At<'_>, key: &str) -> Result<Vec<Str>, WrongType> {
     list(value, at, key, "string")?.iter().map(|item| text(item, at, key, "string")).collect()
 }
 
-fn stages(value: &Value, at: &At<'_>) -> Result<Stages, String> {
+fn stages(value: &Value, at: &At<'_>) -> Result<Stages, WrongType> {
     let mut stages = Stages::default();
     for item in list(value, at, "omitStages", "v1.Stage")? {
         let name = text(item, at, "omitStages", "v1.Stage")?;
@@ -168,7 +180,7 @@ impl Reader {
         self.odd.push(format!("unknown field \"{}{dot}{key}\"", at.path));
     }
 
-    fn policy(&mut self, document: &Value) -> Result<Policy, String> {
+    fn policy(&mut self, document: &Value) -> Result<Policy, WrongType> {
         let at = At { go: "Policy", path: "" };
         let (mut policy, mut rules) = (Policy::default(), &[][..]);
         for (key, value) in document.as_object().into_iter().flatten() {
@@ -188,7 +200,7 @@ impl Reader {
         Ok(policy)
     }
 
-    fn rule(&mut self, value: &Value, path: &str, omit_managed_fields: bool) -> Result<Rule, String> {
+    fn rule(&mut self, value: &Value, path: &str, omit_managed_fields: bool) -> Result<Rule, WrongType> {
         let at = At { go: "PolicyRule.rules", path };
         let mut rule = Rule { verdict: Verdict { omit_managed_fields, ..Verdict::default() }, ..Rule::default() };
         if !matches!(value, Value::Object(_) | Value::Null) {
@@ -220,7 +232,7 @@ impl Reader {
         Ok(rule)
     }
 
-    fn resources(&mut self, value: &Value, path: &str) -> Result<GroupResources, String> {
+    fn resources(&mut self, value: &Value, path: &str) -> Result<GroupResources, WrongType> {
         let at = At { go: "GroupResources.rules.resources", path };
         let mut found = GroupResources::default();
         if !matches!(value, Value::Object(_) | Value::Null) {

@@ -88,7 +88,7 @@ fn what_a_rule_omits_is_added_to_what_the_policy_omits() {
 fn what_is_wrong_is_told_as_upstream_does() {
     let check = |text: &str, expect: &str| {
         let why = Policy::read(text.as_bytes()).expect_err(text);
-        assert_eq!(why, expect, "{text}");
+        assert_eq!(why.to_string(), expect, "{text}");
     };
     let head = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
     check(head, "loaded illegal policy with 0 rules");

@@ -9,7 +9,7 @@ use machinery::{
     meta::{Meta, TimeForm, Timestamp},
 };
 
-use crate::{TokenAuthenticator, TokenOwner, User, token::audiences_of};
+use crate::{TokenAuthenticator, TokenError, TokenOwner, User, token::audiences_of};
 
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 const GROUP: &str = "system:bootstrappers";
@@ -32,7 +32,7 @@ impl BootstrapTokens {
 
 #[async_trait]
 impl TokenAuthenticator for BootstrapTokens {
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError> {
         let Some((id, secret)) = parse(token) else { return Ok(None) };
         let Some(audiences) = audiences_of(&self.audiences, audiences) else { return Ok(None) };
         let name = format!("bootstrap-token-{id}");
@@ -43,7 +43,7 @@ impl TokenAuthenticator for BootstrapTokens {
         match user_of(&held, id, secret, Timestamp::now()) {
             Ok(user) => Ok(Some(TokenOwner::new(Arc::new(user.authenticated()), audiences))),
             Err(why) => {
-                tracing::debug!(name, why, "the secret that matches a bootstrap token cannot be used");
+                tracing::debug!(name, %why, "the secret that matches a bootstrap token cannot be used");
                 Ok(None)
             }
         }
@@ -58,34 +58,53 @@ fn parse(token: &str) -> Option<(&str, &str)> {
     (is_part(id, 6) && is_part(secret, 16)).then_some((id, secret))
 }
 
+/// Why the secret of a bootstrap token makes it nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum SecretError {
+    #[error("it is being deleted")]
+    Terminating,
+    #[error("it is of another type")]
+    Type,
+    #[error("it holds another token")]
+    Secret,
+    #[error("it has another token id")]
+    Id,
+    #[error("it has expired")]
+    Expired,
+    #[error("it is not for authentication")]
+    Usage,
+    #[error("it has an invalid group")]
+    Group,
+}
+
 /// The user of a token, if its secret says so.
-fn user_of(held: &Value, id: &str, secret: &str, now: Timestamp) -> Result<User, &'static str> {
+fn user_of(held: &Value, id: &str, secret: &str, now: Timestamp) -> Result<User, SecretError> {
     let data = |key: &str| {
         let text = held.str_at(&["data", key]).and_then(|text| BASE64.decode(text).ok()).unwrap_or_default();
         String::from_utf8(text).unwrap_or_default()
     };
     if Meta::of(held).is_terminating() {
-        return Err("it is being deleted");
+        return Err(SecretError::Terminating);
     }
     if held.str_at(&["type"]) != Some(TYPE) || held.get("data").is_none_or(Value::is_null) {
-        return Err("it is of another type");
+        return Err(SecretError::Type);
     }
     if !same(data("token-secret").as_bytes(), secret.as_bytes()) {
-        return Err("it holds another token");
+        return Err(SecretError::Secret);
     }
     if data("token-id") != id {
-        return Err("it has another token id");
+        return Err(SecretError::Id);
     }
     let expiration = data("expiration");
     // A time that cannot be read has passed.
     let until = Timestamp::parse(&expiration, TimeForm::Seconds).ok();
     if !expiration.is_empty() && until.is_none_or(|until| until.seconds() <= now.seconds()) {
-        return Err("it has expired");
+        return Err(SecretError::Expired);
     }
     if data("usage-bootstrap-authentication") != "true" {
-        return Err("it is not for authentication");
+        return Err(SecretError::Usage);
     }
-    let groups = groups(&data("auth-extra-groups")).ok_or("it has an invalid group")?;
+    let groups = groups(&data("auth-extra-groups")).ok_or(SecretError::Group)?;
     Ok(User { name: format!("system:bootstrap:{id}").into(), groups, ..User::default() })
 }
 
@@ -131,7 +150,8 @@ mod tests {
         let check = |held: &Value, expect: Result<&[&str], &str>| {
             let found = user_of(held, "abcdef", "0123456789abcdef", now);
             let groups: Result<Vec<Str>, _> = found.map(|user| user.groups);
-            assert_eq!(groups, expect.map(|list| list.iter().map(|g| Str::from(*g)).collect()), "{held:?}");
+            let expect = expect.map(|list| list.iter().map(|g| Str::from(*g)).collect()).map_err(str::to_owned);
+            assert_eq!(groups.map_err(|why| why.to_string()), expect, "{held:?}");
         };
         check(&secret(&[]), Ok(&[GROUP]));
         check(

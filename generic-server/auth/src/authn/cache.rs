@@ -15,7 +15,7 @@ use machinery::Str;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use tokio::{sync::OnceCell, time::Instant};
 
-use crate::{TokenAuthenticator, TokenOwner};
+use crate::{TokenAuthenticator, TokenError, TokenOwner};
 
 const SHARDS: usize = 32;
 /// So many verdicts a shard keeps.
@@ -23,7 +23,7 @@ const PER_SHARD: usize = 1024;
 /// How long a verdict may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-type Verdict = Result<Option<TokenOwner>, String>;
+type Verdict = Result<Option<TokenOwner>, TokenError>;
 /// The hash of a token and the audiences that it was asked for.
 type Key = [u8; 32];
 
@@ -167,7 +167,7 @@ impl CachedTokens {
 
     async fn judge(&self, token: &str, audiences: Option<&[Str]>) -> Verdict {
         let judged = async {
-            let mut objections: Vec<String> = Vec::new();
+            let mut objections: Vec<TokenError> = Vec::new();
             for authenticator in &self.inner {
                 match authenticator.authenticate(token, audiences).await {
                     Ok(Some(owner)) => return Ok(Some(owner)),
@@ -175,11 +175,18 @@ impl CachedTokens {
                     Err(why) => objections.push(why),
                 }
             }
-            if objections.is_empty() { Ok(None) } else { Err(objections.join(", ")) }
+            match (objections.len(), objections.pop()) {
+                (_, None) => Ok(None),
+                (1, Some(one)) => Err(one),
+                (_, Some(last)) => {
+                    objections.push(last);
+                    Err(TokenError::Several(objections))
+                }
+            }
         };
         let _active = self.metrics.active("in_flight");
         let judged = tokio::time::timeout(TIMEOUT, judged).await;
-        let judged = judged.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
+        let judged = judged.unwrap_or_else(|_| Err(TokenError::Unavailable("context deadline exceeded".to_owned())));
         self.metrics.fetches.with_label_values(&[if judged.is_ok() { "ok" } else { "error" }]).inc();
         judged
     }
@@ -253,7 +260,7 @@ mod tests {
                     let audiences = audiences.unwrap_or_default().into();
                     Ok(Some(TokenOwner::new(Arc::new(User::loopback()), audiences)))
                 }
-                "bad" => Err("bad".to_owned()),
+                "bad" => Err(TokenError::Invalid("bad".to_owned())),
                 _ => Ok(None),
             }
         }

@@ -9,9 +9,9 @@ use machinery::{
     object,
     schema::{self, builtin},
 };
-use outbound::{Backoff, CallError, KubeconfigWebhook, ReviewKind, Scheme};
+use outbound::{Backoff, CallError, KnownKinds, KubeconfigWebhook, ReviewKind};
 
-use crate::{TokenAuthenticator, TokenOwner, User};
+use crate::{TokenAuthenticator, TokenError, TokenOwner, User};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenReview";
@@ -24,6 +24,15 @@ pub const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_ANSWER: usize = 3 << 20;
 /// The pause before the second call.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// A version of the API that a webhook cannot be asked in. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unsupported authentication webhook version {0:?}, supported versions are {v1:?}, {v1beta1:?}",
+    v1 = VERSIONS[0],
+    v1beta1 = VERSIONS[1]
+)]
+pub struct UnsupportedVersion(pub String);
 
 /// Tokens that a webhook knows.
 pub struct WebhookTokens {
@@ -39,7 +48,7 @@ impl WebhookTokens {
     ///
     /// # Errors
     /// Another version.
-    pub fn new(webhook: KubeconfigWebhook, version: &str, audiences: Arc<[Str]>) -> Result<Self, String> {
+    pub fn new(webhook: KubeconfigWebhook, version: &str, audiences: Arc<[Str]>) -> Result<Self, UnsupportedVersion> {
         let version = check_version(version)?;
         Ok(WebhookTokens { webhook, version, audiences, backoff: Backoff::for_webhooks(RETRY_AFTER) })
     }
@@ -60,24 +69,22 @@ impl WebhookTokens {
 ///
 /// # Errors
 /// There is none.
-pub fn check_version(version: &str) -> Result<&'static str, String> {
-    VERSIONS.into_iter().find(|known| *known == version).ok_or_else(|| {
-        let [one, two] = VERSIONS;
-        format!("unsupported authentication webhook version {version:?}, supported versions are {one:?}, {two:?}")
-    })
+pub fn check_version(version: &str) -> Result<&'static str, UnsupportedVersion> {
+    let known = VERSIONS.into_iter().find(|known| *known == version);
+    known.ok_or_else(|| UnsupportedVersion(version.to_owned()))
 }
 
 #[async_trait]
 impl TokenAuthenticator for WebhookTokens {
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError> {
         let wanted = audiences.unwrap_or(&self.audiences);
         let document = json::encode(&self.review(token, wanted));
         let call = outbound::Call { timeout: TIMEOUT, limit: MAX_ANSWER };
         let attempt = || self.webhook.call(document.clone(), call);
         let answer = self.backoff.retry(attempt, CallError::is_transient).await;
         let answer = answer.inspect_err(|error| tracing::error!(%error, "the token webhook cannot be asked"));
-        let answer = answer.map_err(|error| error.to_string())?;
-        let review = read(&answer, self.version)?;
+        let answer = answer.map_err(|error| TokenError::Unavailable(error.to_string()))?;
+        let review = read(&answer, self.version).map_err(TokenError::Unavailable)?;
         owner(&review, wanted, &self.audiences)
     }
 }
@@ -85,7 +92,7 @@ impl TokenAuthenticator for WebhookTokens {
 /// Reads a webhook's answer.
 fn read(answer: &[u8], version: &str) -> Result<Value, String> {
     let asked = ReviewKind { group: GROUP, version, kind: KIND };
-    let review = outbound::read_review_by(answer, asked, Scheme::All(REGISTRY))?;
+    let review = outbound::read_review_by(answer, asked, KnownKinds::All(REGISTRY)).map_err(|why| why.to_string())?;
     // Both versions have the same members.
     let shape = builtin::schema_of(GROUP, "v1", KIND).ok_or("there is no such kind")?;
     let (review, _) = schema::decode_text(shape, review, Some(answer)).map_err(|e| e.to_string())?;
@@ -93,7 +100,7 @@ fn read(answer: &[u8], version: &str) -> Result<Value, String> {
 }
 
 /// Whose a token is, for which of the audiences that were asked for.
-fn owner(review: &Value, wanted: &[Str], own: &[Str]) -> Result<Option<TokenOwner>, String> {
+fn owner(review: &Value, wanted: &[Str], own: &[Str]) -> Result<Option<TokenOwner>, TokenError> {
     let texts = |path: &[&str]| -> Vec<Str> {
         let list = review.at(path).and_then(Value::as_array).unwrap_or_default();
         list.iter().filter_map(Value::as_shared_str).cloned().collect()
@@ -111,7 +118,7 @@ fn owner(review: &Value, wanted: &[Str], own: &[Str]) -> Result<Option<TokenOwne
     }
     if review.at(&["status", "authenticated"]).and_then(Value::as_bool) != Some(true) {
         let why = text(&["status", "error"]);
-        return if why.is_empty() { Ok(None) } else { Err(why.to_string()) };
+        return if why.is_empty() { Ok(None) } else { Err(TokenError::Invalid(why.to_string())) };
     }
     let extra = review.at(&["status", "user", "extra"]).and_then(Value::as_object);
     let values = |value: &Value| -> Vec<Str> {
@@ -133,7 +140,7 @@ mod tests {
     fn judge(answer: &str, wanted: &[&str]) -> Result<Option<(String, Vec<Str>)>, String> {
         let texts = |list: &[&str]| list.iter().map(|text| Str::from(*text)).collect::<Vec<_>>();
         let review = read(answer.as_bytes(), "v1")?;
-        let found = owner(&review, &texts(wanted), &texts(&["api", "other"]))?;
+        let found = owner(&review, &texts(wanted), &texts(&["api", "other"])).map_err(|why| why.to_string())?;
         Ok(found.map(|owner| (owner.user.name.to_string(), owner.audiences.to_vec())))
     }
 
@@ -181,7 +188,7 @@ mod tests {
             "json: cannot unmarshal string into Go struct field TokenReviewStatus.status.authenticated of type bool",
         );
         assert_eq!(
-            check_version("v2").expect_err("another version"),
+            check_version("v2").expect_err("another version").to_string(),
             "unsupported authentication webhook version \"v2\", supported versions are \"v1\", \"v1beta1\""
         );
     }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use machinery::{
     Str, Value,
-    codec::{json, yaml},
-    meta::go_text::{no_type_in, quote},
+    config::{DocumentError, Unregistered, read_document},
+    meta::go_text::WrongType,
 };
 
 use crate::{Attributes, Authorizer, Decision, NonResourceRule, ResourceRule, User, UserRules};
@@ -16,6 +16,37 @@ const UNVERSIONED: &str = "abac.authorization.kubernetes.io/v0";
 const VERSIONED: &str = "abac.authorization.kubernetes.io/v1beta1";
 /// Whom policies for everybody are for.
 const AUTHENTICATED: &str = "system:authenticated";
+
+/// A line of a policy file that is none. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error reading policy file {file}, line {line}: {text}: {fault}")]
+pub struct PolicyFileError {
+    /// The file's name.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The line's text.
+    pub text: String,
+    /// What is wrong with it.
+    pub fault: Box<PolicyFault>,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyFault {
+    /// It is no document.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    /// A value is of another type than it should be.
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
+    /// It names a version, and not the kind without which that version cannot be read.
+    #[error("converting (v1beta1.Policy) to (v0.Policy): unknown conversion")]
+    NoKind,
+    /// It is of another kind or version.
+    #[error(transparent)]
+    Unregistered(#[from] Unregistered),
+}
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,8 +68,8 @@ impl Abac {
     /// Reads a file's text; `path` is its name. Empty lines and those that begin with `#` say nothing.
     ///
     /// # Errors
-    /// What is wrong with a line, with the file and the line.
-    pub fn parse(path: &str, text: &[u8]) -> Result<Self, String> {
+    /// The first line that is wrong.
+    pub fn parse(path: &str, text: &[u8]) -> Result<Self, PolicyFileError> {
         let mut policies = Abac::default();
         let mut unversioned = false;
         for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
@@ -48,9 +79,13 @@ impl Abac {
             if trimmed.is_empty() || trimmed.starts_with('#') {
                 continue;
             }
-            let failed = |why: String| format!("error reading policy file {path}, line {}: {shown}: {why}", number + 1);
-            let document = decode(line).map_err(failed)?;
-            let (policy, versioned) = Policy::of(&document).map_err(failed)?;
+            let policy = read_document(line).map_err(PolicyFault::from).and_then(|document| Policy::of(&document));
+            let (policy, versioned) = policy.map_err(|fault| PolicyFileError {
+                file: path.to_owned(),
+                line: number + 1,
+                text: shown.to_string(),
+                fault: Box::new(fault),
+            })?;
             unversioned |= !versioned;
             policies.0.push(policy);
         }
@@ -63,7 +98,7 @@ impl Abac {
 
 impl Policy {
     /// The policy of a line, and whether the line says of which version it is.
-    fn of(document: &Value) -> Result<(Self, bool), String> {
+    fn of(document: &Value) -> Result<(Self, bool), PolicyFault> {
         let (api_version, kind) = (text(document, "apiVersion", ".")?, text(document, "kind", ".")?);
         let or = |given: &Str, usual: &'static str| if given.is_empty() { usual.into() } else { given.clone() };
         match (&*or(&api_version, UNVERSIONED), &*or(&kind, "Policy")) {
@@ -71,18 +106,18 @@ impl Policy {
             (VERSIONED, "Policy") if !kind.is_empty() => {
                 Ok((Self::versioned(document.get("spec").unwrap_or(&Value::Null))?, true))
             }
-            (VERSIONED, "Policy") => Err("converting (v1beta1.Policy) to (v0.Policy): unknown conversion".to_owned()),
-            (api_version, kind) => {
-                let (kind, api_version) = (quote(kind), quote(api_version));
-                let registry = "pkg/apis/abac/register.go:33";
-                Err(format!("no kind {kind} is registered for version {api_version} in scheme {registry:?}"))
-            }
+            (VERSIONED, "Policy") => Err(PolicyFault::NoKind),
+            (api_version, kind) => Err(PolicyFault::Unregistered(Unregistered {
+                api_version: api_version.to_owned(),
+                kind: kind.to_owned(),
+                registry: "pkg/apis/abac/register.go:33",
+            })),
         }
     }
 
-    fn versioned(spec: &Value) -> Result<Self, String> {
+    fn versioned(spec: &Value) -> Result<Self, PolicyFault> {
         if !spec.is_null() && spec.as_object().is_none() {
-            return Err(wrong_type(spec, "spec", "Policy.", "v1beta1.PolicySpec"));
+            return Err(WrongType::of(spec, "Policy.spec", "v1beta1.PolicySpec").into());
         }
         let of = |key| text(spec, key, "PolicySpec.spec.");
         let mut policy = Policy {
@@ -102,7 +137,7 @@ impl Policy {
     }
 
     /// Without a version, what is not named is everything.
-    fn unversioned(line: &Value) -> Result<Self, String> {
+    fn unversioned(line: &Value) -> Result<Self, PolicyFault> {
         let of = |key| text(line, key, "Policy.");
         let (user, group, resource, namespace) = (of("user")?, of("group")?, of("resource")?, of("namespace")?);
         let anybody = (user.is_empty() && group.is_empty()) || user == ALL || group == ALL;
@@ -146,43 +181,24 @@ impl Policy {
     }
 }
 
-/// The document of a line, JSON or YAML.
-fn decode(line: &[u8]) -> Result<Value, String> {
-    let is_json = line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let document = match is_json {
-        true => json::decode(line).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
-        false => yaml::decode(line).map_err(|error| error.to_string())?,
-    };
-    if document.as_object().is_some() { Ok(document) } else { Err(no_type_in(&document)) }
-}
-
 fn covers(pattern: &str, value: &str) -> bool {
     pattern == ALL || pattern == value
 }
 
-fn text(object: &Value, key: &str, place: &str) -> Result<Str, String> {
+fn text(object: &Value, key: &str, place: &str) -> Result<Str, WrongType> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(other) => Err(wrong_type(other, key, place, "string")),
+        Some(other) => Err(WrongType::of(other, format!("{place}{key}"), "string")),
     }
 }
 
-fn flag(object: &Value, key: &str, place: &str) -> Result<bool, String> {
+fn flag(object: &Value, key: &str, place: &str) -> Result<bool, WrongType> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(other) => Err(wrong_type(other, key, place, "bool")),
+        Some(other) => Err(WrongType::of(other, format!("{place}{key}"), "bool")),
     }
-}
-
-fn wrong_type(found: &Value, key: &str, place: &str, expected: &str) -> String {
-    let found = match found {
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Bool(_) => "bool",
-        other => other.type_name(),
-    };
-    format!("json: cannot unmarshal {found} into Go struct field {place}{key} of type {expected}")
 }
 
 #[async_trait]
@@ -284,7 +300,7 @@ mod tests {
     #[test]
     fn lines_are_told_that_are_wrong() {
         let check = |text: &str, expect: &str| {
-            assert_eq!(Abac::parse("/p", text.as_bytes()).map(|_| ()), Err(expect.to_owned()), "{text}");
+            assert_eq!(Abac::parse("/p", text.as_bytes()).expect_err(text).to_string(), expect, "{text}");
         };
         assert_eq!(Abac::parse("/p", b"# a comment\n\n  # another\r\n{}\n").map(|all| all.0.len()), Ok(1));
         check(

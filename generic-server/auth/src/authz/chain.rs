@@ -8,10 +8,27 @@ use outbound::{KubeconfigWebhook, egress::Dial};
 
 use super::{
     Abac, AuthorizerMetrics, WebhookAuthorizer,
-    config::{self, AuthorizerConfig, AuthorizerType},
+    config::{self, AuthorizationConfigError, AuthorizerConfig, AuthorizerType},
     metrics::Decisions,
 };
 use crate::{Attributes, Authorizer, Decision, Mode, SystemMasters, User, UserRules};
+
+/// Why a configuration's authorizers cannot be used. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AuthorizersError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] AuthorizationConfigError),
+    /// One is of a type that the server can only begin with.
+    #[error("authorizer type {} is not allowed if it was not enabled at initial server startup", .0.name())]
+    NotBegun(AuthorizerType),
+    /// A webhook of which nobody said where it is.
+    #[error("a webhook without a configuration")]
+    NoWebhook,
+    /// A webhook's kubeconfig file is wrong.
+    #[error("{0}")]
+    Kubeconfig(String),
+}
 
 /// What authorizers are made of that stay when the configuration changes.
 pub struct Authorizers {
@@ -32,27 +49,25 @@ impl Authorizers {
     ///
     /// # Errors
     /// A kubeconfig file is wrong.
-    pub fn build(&self, configured: &[AuthorizerConfig]) -> Result<SystemMasters, String> {
+    pub fn build(&self, configured: &[AuthorizerConfig]) -> Result<SystemMasters, AuthorizersError> {
         let built = configured.iter().map(|one| {
             let decisions = self.metrics.decisions(one.of_type.name(), &one.name);
             Ok(Arc::new(Counted { authorizer: self.one(one)?, decisions }) as Arc<dyn Authorizer>)
         });
-        built.collect::<Result<_, String>>().map(SystemMasters)
+        built.collect::<Result<_, AuthorizersError>>().map(SystemMasters)
     }
 
-    fn one(&self, configured: &AuthorizerConfig) -> Result<Arc<dyn Authorizer>, String> {
-        let not_begun = |of_type| {
-            format!("authorizer type {of_type} is not allowed if it was not enabled at initial server startup")
-        };
+    fn one(&self, configured: &AuthorizerConfig) -> Result<Arc<dyn Authorizer>, AuthorizersError> {
         Ok(match configured.of_type {
             AuthorizerType::AlwaysAllow => Arc::new(Mode::AlwaysAllow),
             AuthorizerType::AlwaysDeny => Arc::new(Mode::AlwaysDeny),
             AuthorizerType::Node => self.node.clone(),
             AuthorizerType::Rbac => self.rbac.clone(),
-            AuthorizerType::Abac => self.abac.clone().ok_or_else(|| not_begun("ABAC"))?,
+            AuthorizerType::Abac => self.abac.clone().ok_or(AuthorizersError::NotBegun(AuthorizerType::Abac))?,
             AuthorizerType::Webhook => {
-                let (settings, file) = configured.webhook.as_ref().ok_or("a webhook without a configuration")?;
-                let webhook = KubeconfigWebhook::load_through(file, self.dial.as_ref())?;
+                let (settings, file) = configured.webhook.as_ref().ok_or(AuthorizersError::NoWebhook)?;
+                let webhook = KubeconfigWebhook::load_through(file, self.dial.as_ref());
+                let webhook = webhook.map_err(AuthorizersError::Kubeconfig)?;
                 Arc::new(WebhookAuthorizer::new(settings.clone(), webhook, &self.metrics))
             }
         })
@@ -91,7 +106,7 @@ impl ReloadableAuthorizer {
     ///
     /// # Errors
     /// A kubeconfig file is wrong.
-    pub fn new(authorizers: Authorizers, configured: &[AuthorizerConfig]) -> Result<Self, String> {
+    pub fn new(authorizers: Authorizers, configured: &[AuthorizerConfig]) -> Result<Self, AuthorizersError> {
         let current = ArcSwap::from_pointee(authorizers.build(configured)?);
         let mut required: Vec<AuthorizerType> = configured.iter().map(|authorizer| authorizer.of_type).collect();
         required.retain(|of_type| *of_type != AuthorizerType::Webhook);
@@ -103,14 +118,11 @@ impl ReloadableAuthorizer {
     ///
     /// # Errors
     /// What is wrong with it; the old one stays.
-    pub fn replace(&self, content: &[u8]) -> Result<(), String> {
+    pub fn replace(&self, content: &[u8]) -> Result<(), AuthorizersError> {
         let configured = config::read(content, &self.required)?;
         for of_type in [AuthorizerType::Node, AuthorizerType::Rbac] {
             if configured.iter().any(|one| one.of_type == of_type) && !self.required.contains(&of_type) {
-                let name = of_type.name();
-                return Err(format!(
-                    "authorizer type {name} is not allowed if it was not enabled at initial server startup"
-                ));
+                return Err(AuthorizersError::NotBegun(of_type));
             }
         }
         self.current.store(Arc::new(self.authorizers.build(&configured)?));
@@ -158,7 +170,10 @@ mod tests {
             let info = resolve("GET", "/healthz", &Query::default());
             reloadable.authorize(&Attributes { user: &User::anonymous(), info: &info }).await.is_allowed()
         };
-        let replace = |lines: &str| reloadable.replace(format!("{HEAD}{lines}").as_bytes());
+        let replace = |lines: &str| {
+            let replaced = reloadable.replace(format!("{HEAD}{lines}").as_bytes());
+            replaced.map_err(|why| why.to_string())
+        };
         assert!(!allowed().await);
         assert_eq!(replace("- {type: RBAC, name: rbac}\n- {type: AlwaysAllow, name: alwaysallow}"), Ok(()));
         assert!(allowed().await);

@@ -7,10 +7,10 @@ use std::{
 
 use machinery::{
     Str, Value,
-    config::{self, APISERVER_CONFIG_SIBLINGS, ConfigKind, field, list, pointer, text},
+    config::{self, APISERVER_CONFIG_SIBLINGS, ConfigError, ConfigKind, field, list, pointer, text},
     meta::{
         BadValue,
-        duration::GoDuration,
+        duration::{DurationError, GoDuration},
         field_error::{FieldError, aggregate},
         names,
     },
@@ -122,51 +122,87 @@ fn schema(version: &str) -> Schema {
     config::root(format!("{version}.AuthorizationConfiguration"), [list("authorizers", authorizer)])
 }
 
+/// Why a file is no configuration of authorizers. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AuthorizationConfigError {
+    /// It cannot be read.
+    #[error("failed to load AuthorizationConfiguration from file: {0}")]
+    Form(#[from] ConfigError),
+    /// A duration in it is none.
+    #[error("failed to load AuthorizationConfiguration from file: {0}")]
+    Duration(#[from] DurationError),
+    /// Its fields are invalid, in these ways.
+    #[error("{}", aggregate(.0).unwrap_or_default())]
+    Invalid(Vec<FieldError>),
+    /// Its authorizers are not those that the server needs, or not called as they are.
+    #[error("{}", crate::aggregate(&selection(.misnamed, .missing)).unwrap_or_default())]
+    Selection {
+        /// Those that are not called as the flags of old call them.
+        misnamed: Vec<Misnamed>,
+        /// Those that the server has begun with and that are not there.
+        missing: Vec<AuthorizerType>,
+    },
+}
+
+/// An authorizer of which there can be one, under a name that is not its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected name {} for authorizer {} instead of {name}", .of_type.name().to_ascii_lowercase(), .of_type.name())]
+pub struct Misnamed {
+    /// Its type.
+    pub of_type: AuthorizerType,
+    /// What it is called.
+    pub name: Str,
+}
+
+fn selection(misnamed: &[Misnamed], missing: &[AuthorizerType]) -> Vec<String> {
+    let mut told: Vec<String> = misnamed.iter().map(ToString::to_string).collect();
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.iter().map(|of_type| of_type.name()).collect();
+        told.push(format!("missing required types: [{}]", names.join(" ")));
+    }
+    told
+}
+
 /// Reads a file's content. `required`: types that the server has begun with and cannot do without.
 ///
 /// # Errors
-/// All that is wrong with it, in upstream's words.
-pub fn read(content: &[u8], required: &[AuthorizerType]) -> Result<Vec<AuthorizerConfig>, String> {
+/// All that is wrong with it.
+pub fn read(content: &[u8], required: &[AuthorizerType]) -> Result<Vec<AuthorizerConfig>, AuthorizationConfigError> {
     let document = match content.is_empty() {
         true => Value::object(),
-        false => {
-            let failed = |why| format!("failed to load AuthorizationConfiguration from file: {why}");
-            let document = KIND.read(content).map_err(failed)?.document;
-            unreadable_duration(&document).map_or(Ok(document), |why| Err(failed(why)))?
-        }
+        false => KIND.read(content)?.document,
     };
+    if let Some(error) = unreadable_duration(&document) {
+        return Err(error.into());
+    }
     let mut reader = Reader::default();
     let authorizers = reader.authorizers(&document);
-    if let Some(errors) = aggregate(&reader.errors) {
-        return Err(errors);
+    if !reader.errors.is_empty() {
+        return Err(AuthorizationConfigError::Invalid(reader.errors));
     }
-    let mut errors: Vec<String> = authorizers.iter().filter_map(misnamed).collect();
-    let missing: Vec<&str> = required
-        .iter()
-        .filter(|needed| authorizers.iter().all(|authorizer| authorizer.of_type != **needed))
-        .map(|needed| needed.name())
-        .collect();
-    if !missing.is_empty() {
-        errors.push(format!("missing required types: [{}]", missing.join(" ")));
+    let misnamed: Vec<Misnamed> = authorizers.iter().filter_map(misnamed).collect();
+    let is_missing = |needed: &AuthorizerType| authorizers.iter().all(|one| one.of_type != *needed);
+    let missing: Vec<AuthorizerType> = required.iter().copied().filter(is_missing).collect();
+    match misnamed.is_empty() && missing.is_empty() {
+        true => Ok(authorizers),
+        false => Err(AuthorizationConfigError::Selection { misnamed, missing }),
     }
-    crate::aggregate(&errors).map_or(Ok(authorizers), Err)
 }
 
 /// What is wrong with the first duration that is none.
-fn unreadable_duration(document: &Value) -> Option<String> {
+fn unreadable_duration(document: &Value) -> Option<DurationError> {
     let authorizers = document.get("authorizers").and_then(Value::as_array).unwrap_or_default();
     let durations = authorizers.iter().flat_map(|authorizer| {
         ["authorizedTTL", "unauthorizedTTL", "timeout"].map(|member| authorizer.str_at(&["webhook", member]))
     });
-    durations.flatten().find_map(|text| GoDuration::parse(text).err()).map(|why| why.to_string())
+    durations.flatten().find_map(|text| GoDuration::parse(text).err())
 }
 
 /// Authorizers of which there is one are called as the flags of old call them.
-fn misnamed(authorizer: &AuthorizerConfig) -> Option<String> {
-    let expected = authorizer.of_type.name().to_ascii_lowercase();
-    let right = authorizer.of_type == AuthorizerType::Webhook || authorizer.name == expected;
-    let (is, name) = (authorizer.of_type.name(), &authorizer.name);
-    (!right).then(|| format!("expected name {expected} for authorizer {is} instead of {name}"))
+fn misnamed(authorizer: &AuthorizerConfig) -> Option<Misnamed> {
+    let AuthorizerConfig { of_type, name, .. } = authorizer;
+    let is_right = *of_type == AuthorizerType::Webhook || *name == of_type.name().to_ascii_lowercase();
+    (!is_right).then(|| Misnamed { of_type: *of_type, name: name.clone() })
 }
 
 /// Collects what is wrong.
@@ -404,7 +440,7 @@ mod tests {
     }
 
     fn wrong(content: &str) -> String {
-        read(content.as_bytes(), &[]).map(|_| ()).expect_err(content)
+        read(content.as_bytes(), &[]).map(|_| ()).expect_err(content).to_string()
     }
 
     #[test]
@@ -444,7 +480,11 @@ mod tests {
     fn what_a_server_began_with_stays() {
         let content = format!("{HEAD}authorizers: [{{type: Node, name: node}}]");
         let types = [AuthorizerType::Node, AuthorizerType::Rbac];
-        assert_eq!(read(content.as_bytes(), &types).map(|_| ()), Err("missing required types: [RBAC]".to_owned()));
+        let why = read(content.as_bytes(), &types).map(|_| ()).expect_err("RBAC is missing");
+        assert_eq!(why.to_string(), "missing required types: [RBAC]");
+        assert!(
+            matches!(why, AuthorizationConfigError::Selection { missing, .. } if missing == [AuthorizerType::Rbac])
+        );
         assert!(read(content.as_bytes(), &types[..1]).is_ok());
     }
 

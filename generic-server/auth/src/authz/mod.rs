@@ -9,9 +9,9 @@ mod metrics;
 mod review;
 mod webhook;
 
-pub use abac::Abac;
+pub use abac::{Abac, PolicyFault, PolicyFileError};
 pub use answers::ExpiringCache;
-pub use chain::{Authorizers, ReloadableAuthorizer};
+pub use chain::{Authorizers, AuthorizersError, ReloadableAuthorizer};
 pub use conditions::Conditions;
 pub use metrics::AuthorizerMetrics;
 pub use review::ReviewVersion;

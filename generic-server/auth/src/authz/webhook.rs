@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use machinery::{Str, Value, codec::json};
 use outbound::{
-    Backoff, Call, CallError, KubeconfigWebhook, MemberType, ReviewKind, Scheme, check_members, read_review_by,
+    AnswerError, Backoff, Call, CallError, KnownKinds, KubeconfigWebhook, MemberType, ReviewKind, check_members,
+    read_review_by,
 };
 
 use super::{
@@ -122,9 +123,9 @@ fn result_of(error: &CallError) -> &'static str {
 }
 
 /// The status of a review that was answered.
-fn read(body: &[u8], version: ReviewVersion) -> Result<Answer, String> {
+fn read(body: &[u8], version: ReviewVersion) -> Result<Answer, AnswerError> {
     let asked = ReviewKind { group: GROUP, version: version.name(), kind: KIND };
-    let review = read_review_by(body, asked, Scheme::All(REGISTRY))?;
+    let review = read_review_by(body, asked, KnownKinds::All(REGISTRY))?;
     let members = [
         ("allowed", MemberType::Bool),
         ("denied", MemberType::Bool),
@@ -307,7 +308,7 @@ mod tests {
             let body =
                 format!(r#"{{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{status}}}"#);
             let found = read(body.as_bytes(), ReviewVersion::V1).map(Answer::decision);
-            assert_eq!(found, expect.map_err(str::to_owned), "{status}");
+            assert_eq!(found.map_err(|why| why.to_string()), expect.map_err(str::to_owned), "{status}");
         };
         check(r#"{"allowed":true,"reason":"r"}"#, Ok(Decision::allow("r")));
         check(r#"{"allowed":false,"reason":"r","evaluationError":"e"}"#, Ok(Decision::no_opinion("r")));

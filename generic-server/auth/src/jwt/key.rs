@@ -9,6 +9,34 @@ use x509_parser::{prelude::FromDer as _, public_key::PublicKey as X509Key, x509:
 
 use super::Algorithm;
 
+/// Why bytes are no key that checks tokens.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerifyingKeyError {
+    /// They are no SubjectPublicKeyInfo; what the parser says.
+    #[error("{0}")]
+    Malformed(String),
+    /// A key of a curve that no algorithm of tokens has, of so many bits.
+    #[error("a curve of {0} bits is not supported")]
+    Curve(usize),
+    /// A key of another kind.
+    #[error("neither an RSA nor an ECDSA key")]
+    OtherType,
+    /// It is of a right kind, and the cryptography library does not take it.
+    #[error("the key cannot be used")]
+    Unusable,
+}
+
+/// Why a document is no JSON Web Key Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetError {
+    /// It is no object.
+    #[error("no object")]
+    NoObject,
+    /// What should be its keys are no list.
+    #[error("the keys are no list")]
+    NoList,
+}
+
 /// What kind of key, which says what it can verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -65,11 +93,11 @@ impl VerifyingKey {
         key_type: KeyType,
         material: Vec<u8>,
         parameters: Vec<(&'static str, String)>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, VerifyingKeyError> {
         let key = VerifyingKey { id, key_type, material, parsed: Default::default(), parameters };
         match key.parsed(key_type.usual_algorithm()) {
             Some(_) => Ok(key),
-            None => Err("the key cannot be used".to_owned()),
+            None => Err(VerifyingKeyError::Unusable),
         }
     }
 
@@ -77,9 +105,9 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// Another kind of key, or none.
-    pub fn of_spki(id: Str, der: &[u8]) -> Result<Self, String> {
-        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|e| e.to_string())?;
-        match info.parsed().map_err(|e| e.to_string())? {
+    pub fn of_spki(id: Str, der: &[u8]) -> Result<Self, VerifyingKeyError> {
+        let (_, info) = SubjectPublicKeyInfo::from_der(der).map_err(|e| VerifyingKeyError::Malformed(e.to_string()))?;
+        match info.parsed().map_err(|e| VerifyingKeyError::Malformed(e.to_string()))? {
             X509Key::RSA(key) => {
                 let parameters = rsa_parameters(key.modulus, key.exponent);
                 VerifyingKey::new(id, KeyType::Rsa, der.to_vec(), parameters)
@@ -90,13 +118,13 @@ impl VerifyingKey {
                     384 => KeyType::P384,
                     // 521 bits do not fill their bytes.
                     521..=528 => KeyType::P521,
-                    bits => return Err(format!("a curve of {bits} bits is not supported")),
+                    bits => return Err(VerifyingKeyError::Curve(bits)),
                 };
                 let coordinates = point.data().get(1..).unwrap_or_default();
                 let (x, y) = coordinates.split_at(coordinates.len() / 2);
                 VerifyingKey::new(id, key_type, der.to_vec(), curve_parameters(key_type, x, y))
             }
-            _ => Err("neither an RSA nor an ECDSA key".to_owned()),
+            _ => Err(VerifyingKeyError::OtherType),
         }
     }
 
@@ -156,11 +184,11 @@ impl VerifyingKey {
 ///
 /// # Errors
 /// What is no such set.
-pub fn keys_of_set(document: &Value) -> Result<Vec<VerifyingKey>, String> {
+pub fn keys_of_set(document: &Value) -> Result<Vec<VerifyingKey>, KeySetError> {
     let keys = match document.get("keys") {
         None | Some(Value::Null) if document.as_object().is_some() => return Ok(Vec::new()),
-        Some(keys) => keys.as_array().ok_or("the keys are no list")?,
-        None => return Err("no object".to_owned()),
+        Some(keys) => keys.as_array().ok_or(KeySetError::NoList)?,
+        None => return Err(KeySetError::NoObject),
     };
     Ok(keys.iter().filter(|key| key.str_at(&["use"]) != Some("enc")).filter_map(VerifyingKey::of_jwk).collect())
 }

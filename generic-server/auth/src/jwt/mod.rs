@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use machinery::{Str, Value, codec::json};
 
 pub use algorithm::Algorithm;
-pub use key::{KeyType, VerifyingKey, keys_of_set};
+pub use key::{KeySetError, KeyType, VerifyingKey, VerifyingKeyError, keys_of_set};
 
 /// The longest token that is looked at, in bytes.
 const MAX_LEN: usize = 32 * 1024;

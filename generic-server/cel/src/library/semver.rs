@@ -62,8 +62,12 @@ fn compared(args: &[Value], answer: fn(Ordering) -> Value) -> Result {
 
 fn read(args: &[Value]) -> Result<Result<Version, String>> {
     match args {
-        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::parse(text)),
-        [Value::String(text), Value::Bool(true)] => Ok(normalized(text).and_then(|t| Version::parse(&t))),
+        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => {
+            Ok(Version::parse(text).map_err(|why| why.to_string()))
+        }
+        [Value::String(text), Value::Bool(true)] => {
+            Ok(normalized(text).and_then(|text| Version::parse(&text).map_err(|why| why.to_string())))
+        }
         _ => Err(Error::no_overload()),
     }
 }

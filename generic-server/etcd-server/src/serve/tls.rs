@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use rustls::{ServerConfig, crypto::aws_lc_rs, sign::SingleCertAndKey};
 use tokio_rustls::TlsAcceptor;
-use x509::{ClientVerifier, Roots};
+use x509::{CertifiedKeyError, ClientVerifier, Roots};
 
 /// Files in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +25,12 @@ pub(super) fn acceptor(files: &TlsFiles) -> anyhow::Result<TlsAcceptor> {
     let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
     let provider = Arc::new(aws_lc_rs::default_provider());
     let key = x509::certified_key(&read(&files.certificate)?, &read(&files.key)?, &provider);
-    let key = key.map_err(|(is_the_keys, why)| {
-        let path = if is_the_keys { &files.key } else { &files.certificate };
-        anyhow::anyhow!("{}: {why}", path.display())
+    let key = key.map_err(|error| {
+        let path = match error {
+            CertifiedKeyError::Certificate(_) => &files.certificate,
+            CertifiedKeyError::Key(_) => &files.key,
+        };
+        anyhow::anyhow!("{}: {error}", path.display())
     })?;
     let versions = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
     let builder = match &files.client_ca {

@@ -1,6 +1,50 @@
 //! URLs as Go's net/url reads them, with its words for what is none.
 
-use super::{go_text::quote, netip};
+use super::{
+    go_text::quote,
+    netip::{self, AddrError},
+};
+
+/// Why a text is no URL. Shown, it is what Go says behind `parse "URL": `.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// A control character stands in it.
+    #[error("net/url: invalid control character in URL")]
+    ControlCharacter,
+    /// There is no text, where a request's URL is read.
+    #[error("empty url")]
+    Empty,
+    /// It is neither an absolute URL nor an absolute path, where a request's URL is read.
+    #[error("invalid URI for request")]
+    NoRequestUri,
+    /// A relative path whose first part would be taken for a scheme.
+    #[error("first path segment in URL cannot contain colon")]
+    ColonInFirstSegment,
+    /// It begins with a colon.
+    #[error("missing protocol scheme")]
+    NoScheme,
+    /// What stands before `@`.
+    #[error("net/url: invalid userinfo")]
+    UserInfo,
+    /// The address of the host is not closed.
+    #[error("missing ']' in host")]
+    NoBracket,
+    /// Brackets where no IPv6 address is.
+    #[error("invalid IP-literal")]
+    IpLiteral,
+    /// What stands in brackets is no address.
+    #[error("invalid host: {0}")]
+    Address(AddrError),
+    /// What follows the host is no port.
+    #[error("invalid port {} after host", quote(.0))]
+    Port(String),
+    /// A character that cannot stand in a host.
+    #[error("invalid character {} in host name", quote(.0))]
+    HostCharacter(String),
+    /// No escape, or none that can stand there.
+    #[error("invalid URL escape {}", quote(.0))]
+    Escape(String),
+}
 
 /// The parts of a URL. Escapes are undone in the host alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,25 +66,31 @@ pub struct GoUrl<'a> {
 }
 
 impl<'a> GoUrl<'a> {
-    /// Reads an absolute or relative URL. The error is what Go says behind `parse "URL": `.
-    pub fn parse(text: &'a str) -> Result<Self, String> {
+    /// Reads an absolute or relative URL.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(text: &'a str) -> Result<Self, UrlError> {
         let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
         let url = Self::read(rest, false)?;
         check_escapes(fragment)?;
         Ok(GoUrl { fragment, ..url })
     }
 
-    /// Reads the URL of a request: an absolute one, or an absolute path. The error is as in [`GoUrl::parse`].
-    pub fn parse_request_uri(text: &'a str) -> Result<Self, String> {
+    /// Reads the URL of a request: an absolute one, or an absolute path.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse_request_uri(text: &'a str) -> Result<Self, UrlError> {
         Self::read(text, true)
     }
 
-    fn read(text: &'a str, of_request: bool) -> Result<Self, String> {
+    fn read(text: &'a str, of_request: bool) -> Result<Self, UrlError> {
         if text.bytes().any(|b| b < b' ' || b == 0x7f) {
-            return Err("net/url: invalid control character in URL".to_owned());
+            return Err(UrlError::ControlCharacter);
         }
         if text.is_empty() && of_request {
-            return Err("empty url".to_owned());
+            return Err(UrlError::Empty);
         }
         if text == "*" {
             return Ok(GoUrl { path: text, ..GoUrl::default() });
@@ -54,10 +104,10 @@ impl<'a> GoUrl<'a> {
                 return Ok(url);
             }
             if of_request {
-                return Err("invalid URI for request".to_owned());
+                return Err(UrlError::NoRequestUri);
             }
             if rest.split('/').next().is_some_and(|segment| segment.contains(':')) {
-                return Err("first path segment in URL cannot contain colon".to_owned());
+                return Err(UrlError::ColonInFirstSegment);
             }
         }
         let has_authority = !scheme.is_empty() || (!of_request && !rest.starts_with("///"));
@@ -187,12 +237,12 @@ pub fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-fn split_scheme(text: &str) -> Result<(&str, &str), String> {
+fn split_scheme(text: &str) -> Result<(&str, &str), UrlError> {
     for (i, b) in text.bytes().enumerate() {
         match b {
             b'a'..=b'z' | b'A'..=b'Z' => {}
             b'0'..=b'9' | b'+' | b'-' | b'.' if i > 0 => {}
-            b':' if i == 0 => return Err("missing protocol scheme".to_owned()),
+            b':' if i == 0 => return Err(UrlError::NoScheme),
             b':' => return Ok((&text[..i], &text[i + 1..])),
             _ => break,
         }
@@ -200,27 +250,27 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     Ok(("", text))
 }
 
-fn check_user(user: &str) -> Result<(), String> {
+fn check_user(user: &str) -> Result<(), UrlError> {
     if !user.bytes().all(|b| is_plain(b) || b"!$&'()*+,;=:%@".contains(&b)) {
-        return Err("net/url: invalid userinfo".to_owned());
+        return Err(UrlError::UserInfo);
     }
     check_escapes(user)
 }
 
 /// A host with its port, unescaped.
-fn read_host(scheme: &str, host: &str) -> Result<String, String> {
+fn read_host(scheme: &str, host: &str) -> Result<String, UrlError> {
     let port_at = match host.rfind('[') {
         Some(0) => {
-            let end = host.rfind(']').ok_or("missing ']' in host")?;
+            let end = host.rfind(']').ok_or(UrlError::NoBracket)?;
             check_port(&host[end + 1..])?;
             let address = host_text(&host[1..end])?;
             return match netip::parse_addr(&address) {
                 Ok((ip, _)) if ip.is_ipv6() => Ok(format!("[{address}]{}", &host[end + 1..])),
-                Ok(_) => Err("invalid IP-literal".to_owned()),
-                Err(why) => Err(format!("invalid host: {why}")),
+                Ok(_) => Err(UrlError::IpLiteral),
+                Err(why) => Err(UrlError::Address(why)),
             };
         }
-        Some(_) => return Err("invalid IP-literal".to_owned()),
+        Some(_) => return Err(UrlError::IpLiteral),
         // Other schemes may list several hosts with a port each.
         None if matches!(scheme, "http" | "https") => host.find(':'),
         None => host.rfind(':'),
@@ -231,14 +281,14 @@ fn read_host(scheme: &str, host: &str) -> Result<String, String> {
     host_text(host)
 }
 
-fn check_port(text: &str) -> Result<(), String> {
+fn check_port(text: &str) -> Result<(), UrlError> {
     let is_port =
         text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()));
-    if is_port { Ok(()) } else { Err(format!("invalid port {} after host", quote(text))) }
+    if is_port { Ok(()) } else { Err(UrlError::Port(text.to_owned())) }
 }
 
 /// A host's text, in which only what is not ASCII can be escaped; what follows `%25` is a zone, in which more can.
-fn host_text(host: &str) -> Result<String, String> {
+fn host_text(host: &str) -> Result<String, UrlError> {
     check_escapes(host)?;
     let zone = host.find("%25").unwrap_or(host.len());
     let stands = |b: u8| !b.is_ascii() || is_plain(b) || b"!$&'()*+,;=:[]<>\"".contains(&b);
@@ -247,7 +297,7 @@ fn host_text(host: &str) -> Result<String, String> {
     while i < bytes.len() {
         if bytes[i] != b'%' {
             if !stands(bytes[i]) {
-                return Err(format!("invalid character {} in host name", quote(&host[i..=i])));
+                return Err(UrlError::HostCharacter(host[i..=i].to_owned()));
             }
             i += 1;
             continue;
@@ -259,18 +309,18 @@ fn host_text(host: &str) -> Result<String, String> {
             false => escape == "%25" || byte == b' ' || stands(byte),
         };
         if !allowed {
-            return Err(format!("invalid URL escape {}", quote(escape)));
+            return Err(UrlError::Escape(escape.to_owned()));
         }
         i += 3;
     }
     Ok(String::from_utf8_lossy(&unescape(host)).into_owned())
 }
 
-fn check_escapes(text: &str) -> Result<(), String> {
+fn check_escapes(text: &str) -> Result<(), UrlError> {
     for (i, _) in text.match_indices('%') {
         let escape = &text.as_bytes()[i..text.len().min(i + 3)];
         if escape.len() < 3 || !escape[1..].iter().all(u8::is_ascii_hexdigit) {
-            return Err(format!("invalid URL escape {}", quote(&String::from_utf8_lossy(escape))));
+            return Err(UrlError::Escape(String::from_utf8_lossy(escape).into_owned()));
         }
     }
     Ok(())
@@ -293,8 +343,9 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_told_in_gos_words() {
-        let check =
-            |text: &str, expect: &str| assert_eq!(GoUrl::parse_request_uri(text), Err(expect.to_owned()), "{text}");
+        let check = |text: &str, expect: &str| {
+            assert_eq!(GoUrl::parse_request_uri(text).expect_err(text).to_string(), expect, "{text}");
+        };
         check("", "empty url");
         check("\nx", "net/url: invalid control character in URL");
         check("://", "missing protocol scheme");
@@ -311,7 +362,7 @@ mod tests {
         check("http://a/%zz", r#"invalid URL escape "%zz""#);
         check("http://a b@h/", "net/url: invalid userinfo");
         let relative = GoUrl::parse("1a:b").expect_err("no URL");
-        assert_eq!(relative, "first path segment in URL cannot contain colon");
+        assert_eq!(relative.to_string(), "first path segment in URL cannot contain colon");
         assert!(GoUrl::parse_request_uri("postgres://a:1,b:2/x").is_ok());
     }
 

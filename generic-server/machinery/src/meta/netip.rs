@@ -4,38 +4,89 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::go_text::quote;
 
+/// Why a text is no address. Shown, it is what Go says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ParseAddr({}): {reason}{}", quote(.text), place(.at))]
+pub struct AddrError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it: one of Go's fixed phrases.
+    pub reason: &'static str,
+    /// The part of the text from where it is wrong; empty where Go does not tell it.
+    pub at: String,
+}
+
+/// Why a text is no prefix. Shown, it is what Go says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("netip.ParsePrefix({}): {reason}", quote(.text))]
+pub struct PrefixError {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: PrefixFault,
+}
+
+/// What is wrong with a prefix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PrefixFault {
+    /// Nothing parts the address from its length.
+    #[error("no '/'")]
+    NoSlash,
+    /// What stands before the slash.
+    #[error(transparent)]
+    Address(AddrError),
+    /// The address has a zone.
+    #[error("IPv6 zones cannot be present in a prefix")]
+    Zone,
+    /// The address has fewer bits.
+    #[error("prefix length out of range")]
+    Range,
+    /// What stands behind the slash is no number.
+    #[error("bad bits after slash: {}", quote(.0))]
+    Bits(String),
+}
+
+fn place(at: &str) -> String {
+    if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) }
+}
+
 /// Why a text is no address: what is wrong, and the part of the text from where it is, if that is told.
 type Fault<'a> = (&'static str, &'a str);
 
-/// An address and its zone, which is empty if there is none. The error is Go's.
-pub fn parse_addr(text: &str) -> Result<(IpAddr, &str), String> {
+/// An address and its zone, which is empty if there is none.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_addr(text: &str) -> Result<(IpAddr, &str), AddrError> {
     let parsed = match text.bytes().find(|b| matches!(b, b'.' | b':' | b'%')) {
         Some(b'.') => v4(text).map(|octets| (Ipv4Addr::from(octets).into(), "")),
         Some(b':') => v6_with_zone(text),
         Some(_) => Err(("missing IPv6 address", "")),
         None => Err(("unable to parse IP", "")),
     };
-    parsed.map_err(|(what, at)| {
-        let at = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
-        format!("ParseAddr({}): {what}{at}", quote(text))
-    })
+    parsed.map_err(|(reason, at)| AddrError { text: text.to_owned(), reason, at: at.to_owned() })
 }
 
-/// An address and how many of its bits are the network's. The error is Go's.
-pub fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let fail = |why: String| Err(format!("netip.ParsePrefix({}): {why}", quote(text)));
-    let Some((address, bits)) = text.rsplit_once('/') else { return fail("no '/'".to_owned()) };
-    let ip = match parse_addr(address) {
-        Ok((ip, "")) => ip,
-        Ok(_) => return fail("IPv6 zones cannot be present in a prefix".to_owned()),
-        Err(why) => return fail(why),
-    };
+/// An address and how many of its bits are the network's.
+///
+/// # Errors
+/// Why it is none.
+pub fn parse_prefix(text: &str) -> Result<(IpAddr, u8), PrefixError> {
+    prefix(text).map_err(|reason| PrefixError { text: text.to_owned(), reason })
+}
+
+fn prefix(text: &str) -> Result<(IpAddr, u8), PrefixFault> {
+    let (address, bits) = text.rsplit_once('/').ok_or(PrefixFault::NoSlash)?;
+    let (ip, zone) = parse_addr(address).map_err(PrefixFault::Address)?;
+    if !zone.is_empty() {
+        return Err(PrefixFault::Zone);
+    }
     let is_plain = bits.len() <= 1 || matches!(bits.as_bytes()[0], b'1'..=b'9');
     let width = if ip.is_ipv4() { 32 } else { 128 };
     match bits.parse::<i64>() {
         Ok(bits) if is_plain && (0..=width).contains(&bits) => Ok((ip, bits as u8)),
-        Ok(_) if is_plain => fail("prefix length out of range".to_owned()),
-        _ => fail(format!("bad bits after slash: {}", quote(bits))),
+        Ok(_) if is_plain => Err(PrefixFault::Range),
+        _ => Err(PrefixFault::Bits(bits.to_owned())),
     }
 }
 
@@ -146,7 +197,7 @@ mod tests {
     #[test]
     fn addresses_read_as_in_go() {
         let check = |text: &str, expect: Result<&str, &str>| {
-            let found = parse_addr(text).map(|(ip, zone)| format!("{ip}{zone}"));
+            let found = parse_addr(text).map(|(ip, zone)| format!("{ip}{zone}")).map_err(|why| why.to_string());
             let why = |why| format!("ParseAddr({}): {why}", quote(text));
             assert_eq!(found, expect.map(str::to_owned).map_err(why));
         };
@@ -183,7 +234,7 @@ mod tests {
     fn prefixes_read_as_in_go() {
         let check = |text: &str, why: &str| {
             let expect = format!("netip.ParsePrefix({}): {why}", quote(text));
-            assert_eq!(parse_prefix(text), Err(expect));
+            assert_eq!(parse_prefix(text).map_err(|why| why.to_string()), Err(expect));
         };
         assert_eq!(parse_prefix("10.0.0.0/8"), Ok((Ipv4Addr::new(10, 0, 0, 0).into(), 8)));
         check("10.0.0.0", "no '/'");

@@ -8,7 +8,7 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::{MAX_ERROR, Options, PING, STDERR, STDOUT, channels::Size, status::Outcome};
+use super::{CommandOptions, MAX_ERROR, PING, STDERR, STDOUT, channels::Size, status::Outcome};
 use crate::{
     spdy::{Connection, Headers, SpdyError, Stream, StreamReader, StreamWriter},
     throttle::{Rate, Throttle},
@@ -32,7 +32,7 @@ struct Streams {
 
 impl Streams {
     /// Opens all of them before anything is sent: kubelets start to read when they have all that they wait for.
-    async fn open(connection: &Connection, options: Options, version: u8) -> Result<Self, SpdyError> {
+    async fn open(connection: &Connection, options: CommandOptions, version: u8) -> Result<Self, SpdyError> {
         let open = async |kind: &'static str, wanted: bool| match wanted {
             true => connection.open(Headers::of([("streamtype", kind)])).await.map(Some),
             false => Ok(None),
@@ -63,7 +63,7 @@ pub(super) fn version_of(protocol: &str) -> Option<u8> {
 pub(super) async fn run(
     connection: &Connection,
     version: u8,
-    options: Options,
+    options: CommandOptions,
     inputs: Inputs,
     sink: &WebSocketSink,
 ) -> Outcome {

@@ -23,7 +23,7 @@ pub const KUBELET_PROTOCOLS: [&str; 5] =
 
 /// Which streams a command has, and how fast each may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct CommandOptions {
     /// It reads.
     pub stdin: bool,
     /// It writes.

@@ -1,6 +1,6 @@
 //! A client's WebSocket from its first message to its last.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, error::Error};
 
 use bytes::Bytes;
 use tokio::{
@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    ERROR, IDLE, LAST_WORDS, MAX_FRAME, Options, RESIZE, STDERR, STDIN, STDOUT,
+    CommandOptions, ERROR, IDLE, LAST_WORDS, MAX_FRAME, RESIZE, STDERR, STDIN, STDOUT,
     channels::{Channels, Input, Sizes},
     command::{Inputs, run, version_of},
     status::Outcome,
@@ -30,12 +30,14 @@ pub struct Kubelet<T> {
 }
 
 /// Translates what comes over `client`, a WebSocket whose handshake is done, until the command has ended; `kubelet` is
-/// the connection on which it runs, or why there is none. Answers the HTTP code that is to be counted.
-pub async fn translate<C, K, F>(client: C, options: Options, kubelet: F) -> u16
+/// the connection on which it runs, or why there is none, which the client is told. Answers the HTTP code that is to be
+/// counted.
+pub async fn translate<C, K, F, E>(client: C, options: CommandOptions, kubelet: F) -> u16
 where
     C: AsyncRead + AsyncWrite + Send + 'static,
     K: AsyncRead + AsyncWrite + Send + 'static,
-    F: Future<Output = Result<Kubelet<K>, String>>,
+    F: Future<Output = Result<Kubelet<K>, E>>,
+    E: Error + Send + 'static,
 {
     let (read_half, write_half) = tokio::io::split(client);
     let (idle, gone) = (Idle::default(), CancellationToken::new());
@@ -77,8 +79,8 @@ where
 /// How long a kubelet may take to answer when nobody waits for it any more.
 const NOBODY_WAITS: std::time::Duration = std::time::Duration::from_secs(30);
 
-async fn command<K, F>(
-    options: Options,
+async fn command<K, F, E>(
+    options: CommandOptions,
     kubelet: F,
     inputs: Inputs,
     sink: &WebSocketSink,
@@ -86,12 +88,13 @@ async fn command<K, F>(
 ) -> Outcome
 where
     K: AsyncRead + AsyncWrite + Send + 'static,
-    F: Future<Output = Result<Kubelet<K>, String>>,
+    F: Future<Output = Result<Kubelet<K>, E>>,
+    E: Error + Send + 'static,
 {
     // An empty message tells the client that it is connected.
     let first = match options {
-        Options { stdout: true, .. } => STDOUT,
-        Options { stderr: true, .. } => STDERR,
+        CommandOptions { stdout: true, .. } => STDOUT,
+        CommandOptions { stderr: true, .. } => STDERR,
         _ => ERROR,
     };
     let _ = sink.send(Frame::Channel(first, Bytes::new())).await;
@@ -105,7 +108,7 @@ where
     };
     let kubelet = match kubelet {
         Ok(kubelet) => kubelet,
-        Err(why) => return Outcome::Failed(why),
+        Err(why) => return Outcome::Failed(why.to_string()),
     };
     let Some(version) = version_of(&kubelet.protocol) else {
         return Outcome::Failed(format!("unable to upgrade connection: unknown protocol {:?}", kubelet.protocol));
@@ -117,7 +120,7 @@ where
 /// Hands on what the client sends, until it closes the WebSocket or breaks the protocol.
 async fn listen<R: AsyncRead + Unpin>(
     mut reader: WebSocketReader<R>,
-    options: Options,
+    options: CommandOptions,
     stdin: mpsc::Sender<Bytes>,
     sizes: mpsc::Sender<super::channels::Size>,
     gone: &CancellationToken,

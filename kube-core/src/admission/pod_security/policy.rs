@@ -8,6 +8,8 @@ use machinery::{
     value::Path,
 };
 
+use crate::admission::{PluginConfigError, expect_kind};
+
 /// How strict a policy is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
@@ -161,21 +163,26 @@ impl PodSecuritySettings {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(config: &Value) -> Result<Self, String> {
-        let kind = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
-        let known = ["v1", "v1beta1", "v1alpha1"].map(|v| format!("pod-security.admission.config.k8s.io/{v}"));
-        if !known.iter().any(|known| known == kind.0) || kind.1 != "PodSecurityConfiguration" {
-            return Err(format!("{} {} is no PodSecurityConfiguration", kind.0, kind.1));
-        }
+    pub fn read(config: &Value) -> Result<Self, PluginConfigError> {
+        const KIND: &str = "PodSecurityConfiguration";
+        let known = [
+            ("pod-security.admission.config.k8s.io/v1", KIND),
+            ("pod-security.admission.config.k8s.io/v1beta1", KIND),
+            ("pod-security.admission.config.k8s.io/v1alpha1", KIND),
+        ];
+        expect_kind(config, &known, KIND)?;
+        let invalid = |place: String, text: &str, why: &'static str| {
+            PluginConfigError::Invalid(vec![FieldError::invalid(place, text, why)])
+        };
         let mut settings = PodSecuritySettings::default();
         let Policy { enforce, audit, warn } = &mut settings.defaults;
         for (mode, demand) in MODES.iter().zip([enforce, audit, warn]) {
             if let Some(text) = config.str_at(&["defaults", mode]) {
-                let wrong = || format!("defaults.{mode}: Invalid value: {text:?}: {LEVELS}");
+                let wrong = || invalid(format!("defaults.{mode}"), text, LEVELS);
                 demand.level = Level::parse(text).ok_or_else(wrong)?;
             }
             if let Some(text) = config.str_at(&["defaults", &format!("{mode}-version")]) {
-                let wrong = || format!("defaults.{mode}-version: Invalid value: {text:?}: {VERSIONS}");
+                let wrong = || invalid(format!("defaults.{mode}-version"), text, VERSIONS);
                 demand.version = Version::parse(text).ok_or_else(wrong)?;
             }
         }
@@ -260,7 +267,7 @@ mod tests {
         let mut odd = config.clone();
         odd.set(&["defaults", "audit"], "strict");
         let why = PodSecuritySettings::read(&odd).expect_err("an unknown level");
-        assert_eq!(why, format!("defaults.audit: Invalid value: \"strict\": {LEVELS}"));
+        assert_eq!(why.to_string(), format!("defaults.audit: Invalid value: \"strict\": {LEVELS}"));
         assert!(PodSecuritySettings::read(&object! { "kind" => "PodSecurityConfiguration" }).is_err());
     }
 }

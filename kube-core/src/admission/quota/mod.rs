@@ -20,10 +20,10 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
-    meta::{Meta, status::Status},
+    meta::{Meta, field_error::FieldError, status::Status},
 };
 
-use super::parsed::Parsed;
+use super::{PluginConfigError, expect_kind, parsed::Parsed};
 use crate::core::pods::{Amounts, amounts_in};
 use charge::Ask;
 use evaluator::Evaluator;
@@ -76,23 +76,21 @@ impl LimitedResource {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn all_of(config: &Value) -> Result<Vec<Self>, String> {
-        let kind = (config.str_at(&["apiVersion"]).unwrap_or_default(), config.str_at(&["kind"]).unwrap_or_default());
+    pub fn all_of(config: &Value) -> Result<Vec<Self>, PluginConfigError> {
         let known = [
             ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
             ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
             ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
         ];
-        if !known.contains(&kind) {
-            return Err(format!("{} {} is no ResourceQuotaConfiguration", kind.0, kind.1));
-        }
+        expect_kind(config, &known, "ResourceQuotaConfiguration")?;
         let list = |value: &Value, name: &str| -> Vec<Value> {
             value.get(name).and_then(Value::as_array).unwrap_or_default().to_vec()
         };
         let read = |(i, limited): (usize, &Value)| {
             let resource = limited.str_at(&["resource"]).unwrap_or_default();
             if resource.is_empty() {
-                return Err(format!("limitedResources[{i}].resource: Required value"));
+                let missing = FieldError::required(format!("limitedResources[{i}].resource"), "");
+                return Err(PluginConfigError::Invalid(vec![missing]));
             }
             Ok(LimitedResource {
                 group: limited.str_at(&["apiGroup"]).unwrap_or_default().into(),

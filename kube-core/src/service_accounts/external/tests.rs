@@ -116,7 +116,8 @@ fn socket() -> (tempfile::TempDir, PathBuf) {
 }
 
 async fn connect(path: &Path) -> Result<Arc<ExternalSigner>, String> {
-    ExternalSigner::connect(path.to_str().expect("a text"), &prometheus::Registry::new()).await
+    let signer = ExternalSigner::connect(path.to_str().expect("a text"), &prometheus::Registry::new()).await;
+    signer.map_err(|why| why.to_string())
 }
 
 #[tokio::test]

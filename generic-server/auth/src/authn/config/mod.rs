@@ -5,7 +5,7 @@ mod validation;
 
 use machinery::{
     Str, Value,
-    config::{self, APISERVER_CONFIG_SIBLINGS, ConfigKind},
+    config::{self, APISERVER_CONFIG_SIBLINGS, ConfigError, ConfigKind},
     meta::FieldError,
     schema::{Schema, Shape},
 };
@@ -177,7 +177,7 @@ impl AuthenticationConfiguration {
     ///
     /// # Errors
     /// What is wrong with its form.
-    pub fn read(content: &[u8]) -> Result<Self, String> {
+    pub fn read(content: &[u8]) -> Result<Self, ConfigError> {
         let document = KIND.read(content)?.document;
         let anonymous =
             document.get("anonymous").filter(|a| a.as_object().is_some()).map(|anonymous| AnonymousConfig {
@@ -278,7 +278,7 @@ jwt:
         let check = |body: &str, expect: &str| {
             let text = format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n{body}");
             let why = AuthenticationConfiguration::read(text.as_bytes()).expect_err(body);
-            assert_eq!(why, expect, "{body}");
+            assert_eq!(why.to_string(), expect, "{body}");
         };
         let go = "json: cannot unmarshal";
         check(

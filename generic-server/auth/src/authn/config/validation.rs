@@ -10,7 +10,9 @@ use machinery::{
 use x509::Roots;
 
 use super::{AuthenticationConfiguration, ClaimMappings, Issuer, JwtAuthenticator, Mapping};
-use crate::authn::oidc::expressions::{Expressions, Fault, Rule, claims_expression, reads_claim, user_expression};
+use crate::authn::oidc::expressions::{
+    ExpressionError, Expressions, Rule, claims_expression, reads_claim, user_expression,
+};
 
 /// The most identity providers.
 const MAX_AUTHENTICATORS: usize = 64;
@@ -310,11 +312,11 @@ impl Check<'_> {
         }
     }
 
-    fn compiled<T>(&mut self, path: &str, text: &Str, found: Result<T, Fault>) -> Option<T> {
+    fn compiled<T>(&mut self, path: &str, text: &Str, found: Result<T, ExpressionError>) -> Option<T> {
         match found {
             Ok(expression) => return Some(expression),
-            Err(Fault::Invalid(why)) => self.invalid(path, text.clone(), why),
-            Err(Fault::Internal(why)) => self.errors.push(FieldError::internal(self.at(path), why)),
+            Err(ExpressionError::Invalid(why)) => self.invalid(path, text.clone(), why),
+            Err(ExpressionError::Internal(why)) => self.errors.push(FieldError::internal(self.at(path), why)),
         }
         None
     }

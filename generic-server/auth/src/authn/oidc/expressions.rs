@@ -58,7 +58,7 @@ impl Expressions {
 
 /// What is wrong with an expression, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ExpressionError {
     /// It is wrong as it is written.
     Invalid(String),
     /// It cannot be made ready to run.
@@ -80,7 +80,7 @@ static USER: LazyLock<Arc<Decl>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn claims_expression(text: &Str, is_condition: bool) -> Result<Expression, Fault> {
+pub fn claims_expression(text: &Str, is_condition: bool) -> Result<Expression, ExpressionError> {
     compile(&Env::new().variable_with("claims", &CLAIMS), text, is_condition)
 }
 
@@ -88,17 +88,18 @@ pub fn claims_expression(text: &Str, is_condition: bool) -> Result<Expression, F
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn user_expression(text: &Str) -> Result<Expression, Fault> {
+pub fn user_expression(text: &Str) -> Result<Expression, ExpressionError> {
     compile(&Env::new().variable_with("user", &USER), text, true)
 }
 
-fn compile(env: &Env, text: &Str, is_condition: bool) -> Result<Expression, Fault> {
-    let program = env.compile(text).map_err(|issues| Fault::Invalid(format!("compilation failed: {issues}")))?;
+fn compile(env: &Env, text: &Str, is_condition: bool) -> Result<Expression, ExpressionError> {
+    let program =
+        env.compile(text).map_err(|issues| ExpressionError::Invalid(format!("compilation failed: {issues}")))?;
     if is_condition && *program.result() != Type::Bool {
-        return Err(Fault::Invalid("must evaluate to bool".to_owned()));
+        return Err(ExpressionError::Invalid("must evaluate to bool".to_owned()));
     }
     match program.fault() {
-        Some(why) => Err(Fault::Internal(format!("program instantiation failed: {why}"))),
+        Some(why) => Err(ExpressionError::Internal(format!("program instantiation failed: {why}"))),
         None => Ok(Expression { text: text.clone(), program }),
     }
 }

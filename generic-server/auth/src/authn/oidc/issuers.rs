@@ -14,7 +14,7 @@ use super::{
     claims::is_issuer,
 };
 use crate::{
-    TokenAuthenticator, TokenOwner, aggregate,
+    TokenAuthenticator, TokenError, TokenOwner, aggregate,
     jwt::{self, Algorithm},
     token::audiences_of,
 };
@@ -123,7 +123,7 @@ impl Generation {
 
 #[async_trait]
 impl TokenAuthenticator for Issuers {
-    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, String> {
+    async fn authenticate(&self, token: &str, audiences: Option<&[Str]>) -> Result<Option<TokenOwner>, TokenError> {
         let Some(audiences) = audiences_of(&self.options.audiences, audiences) else { return Ok(None) };
         let current = self.current.load_full();
         if current.issuers.is_empty() {

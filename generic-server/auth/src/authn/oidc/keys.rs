@@ -93,7 +93,9 @@ impl RemoteKeys {
             self.metrics.keys_failed();
             return Err(format!("oidc: get keys failed: {}", document.said()));
         }
-        let keys = json::decode(&document.body).map_err(|e| e.to_string()).and_then(|set| keys_of_set(&set));
+        let keys = json::decode(&document.body)
+            .map_err(|e| e.to_string())
+            .and_then(|set| keys_of_set(&set).map_err(|e| e.to_string()));
         let keys = keys.inspect_err(|_| self.metrics.keys_failed());
         let keys = keys.map_err(|why| format!("oidc: failed to decode keys: {why}"))?;
         self.metrics.keys_fetched(&document.body);

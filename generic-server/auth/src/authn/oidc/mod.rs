@@ -26,7 +26,7 @@ pub use metrics::OidcMetrics;
 
 use super::config::JwtAuthenticator;
 use crate::{
-    User,
+    TokenError, User,
     jwt::{self, Algorithm, Token},
 };
 use claims::IdToken;
@@ -88,22 +88,25 @@ impl IssuerTokens {
     }
 
     /// The user of a token that says to be of this provider.
-    async fn user(&self, text: &str) -> Result<User, String> {
+    async fn user(&self, text: &str) -> Result<User, TokenError> {
         let started = Instant::now();
         let user = self.judge(text).await;
         self.metrics.judged(user.is_ok(), started.elapsed());
         user
     }
 
-    async fn judge(&self, text: &str) -> Result<User, String> {
-        let claims = self.verification.verify(text, &self.provider).await?;
-        let claims = claims.map_err(|why| format!("oidc: verify token: {why}"))?;
-        let Value::Object(mut claims) = claims else { return Err("oidc: parse claims: no object".to_owned()) };
+    async fn judge(&self, text: &str) -> Result<User, TokenError> {
+        let invalid = TokenError::Invalid;
+        let claims = self.verification.verify(text, &self.provider).await.map_err(TokenError::Unavailable)?;
+        let claims = claims.map_err(|why| invalid(format!("oidc: verify token: {why}")))?;
+        let Value::Object(mut claims) = claims else {
+            return Err(invalid("oidc: parse claims: no object".to_owned()));
+        };
         if let Some(distributed) = &self.distributed {
             let expanded = distributed.expand(&mut claims).await;
-            expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
+            expanded.map_err(|why| invalid(format!("oidc: could not expand distributed claims: {why}")))?;
         }
-        mapping::user_of(&self.config, &self.expressions, &claims)
+        mapping::user_of(&self.config, &self.expressions, &claims).map_err(invalid)
     }
 }
 

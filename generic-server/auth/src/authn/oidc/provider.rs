@@ -97,7 +97,8 @@ impl Provider {
     /// Where the keys are.
     async fn discover(&self) -> Result<String, String> {
         let call = outbound::Call { timeout: TIMEOUT, limit: MAX_DOCUMENT };
-        let found = outbound::get(&self.client, &self.discovery_url, None, call).await?;
+        let found =
+            outbound::get(&self.client, &self.discovery_url, None, call).await.map_err(|why| why.to_string())?;
         if found.status != 200 {
             return Err(found.said());
         }

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use super::field_set::FieldSetError;
 use crate::json;
 use crate::{Str, Value};
 
@@ -73,21 +74,21 @@ impl Eq for Scalar {}
 
 impl Element {
     /// Reads a key of `fieldsV1`. `None` for kinds of elements that this version does not know: they are dropped.
-    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, FieldSetError> {
         let (kind, rest) = match text.as_bytes() {
             [kind, b':', ..] => (*kind, &text[2..]),
-            [_, _, ..] => return Err(format!("missing colon: {text}")),
-            _ => return Err("key must be 2 characters long:".into()),
+            [_, _, ..] => return Err(FieldSetError::NoColon(text.to_owned())),
+            _ => return Err(FieldSetError::TooShort),
         };
-        let decode = || json::decode(rest.as_bytes()).map_err(|e| e.to_string());
+        let decode = || json::decode(rest.as_bytes()).map_err(FieldSetError::Json);
         Ok(match kind {
             b'f' => Some(Element::Field(rest.into())),
             b'v' => Scalar::of(&decode()?).map(Element::Value),
             b'k' => {
-                let Value::Object(members) = decode()? else { return Err(format!("expected an object: {text}")) };
+                let Value::Object(members) = decode()? else { return Err(FieldSetError::NoObject(text.to_owned())) };
                 members.iter().map(|(k, v)| Some((k.clone(), Scalar::of(v)?))).collect::<Option<_>>().map(Element::Key)
             }
-            b'i' => Some(Element::Index(rest.parse().map_err(|_| format!("not an index: {text}"))?)),
+            b'i' => Some(Element::Index(rest.parse().map_err(|_| FieldSetError::NoIndex(text.to_owned()))?)),
             _ => None,
         })
     }

@@ -5,9 +5,32 @@
 //! nothing.
 
 use super::element::Element;
-use crate::{Map, Str, Value};
+use crate::{Map, Str, Value, json::JsonError};
 
 const SELF: &str = ".";
+
+/// Why a `fieldsV1` is no set of fields.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldSetError {
+    /// It is no object.
+    #[error("fieldsV1 is not an object")]
+    NotAnObject,
+    /// A key has no kind.
+    #[error("key must be 2 characters long:")]
+    TooShort,
+    /// A key's kind is not parted from what it names.
+    #[error("missing colon: {0}")]
+    NoColon(String),
+    /// The value in a key is no JSON.
+    #[error("{0}")]
+    Json(JsonError),
+    /// A key that names an item by some of its members has no object.
+    #[error("expected an object: {0}")]
+    NoObject(String),
+    /// A key that names an item by its place has no number.
+    #[error("not an index: {0}")]
+    NoIndex(String),
+}
 
 /// A set of fields of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,8 +62,11 @@ impl FieldSet {
         FieldSet(fields.as_object().cloned().unwrap_or_default())
     }
 
-    /// Reads `fieldsV1`. Elements of unknown kinds are dropped; malformed ones are an error.
-    pub fn from_value(fields: &Value) -> Result<Self, String> {
+    /// Reads `fieldsV1`. Elements of unknown kinds are dropped.
+    ///
+    /// # Errors
+    /// An element is malformed.
+    pub fn from_value(fields: &Value) -> Result<Self, FieldSetError> {
         match fields {
             Value::Null => Ok(FieldSet::new()),
             Value::Object(members) => {
@@ -48,7 +74,7 @@ impl FieldSet {
                 let as_is = members.get(SELF).is_none() && is_canonical(members);
                 Ok(FieldSet(if as_is { members.clone() } else { canonical(members)? }))
             }
-            _ => Err("fieldsV1 is not an object".into()),
+            _ => Err(FieldSetError::NotAnObject),
         }
     }
 
@@ -351,7 +377,7 @@ fn is_canonical(set: &Map) -> bool {
 }
 
 /// Rewrites a set in its one form.
-fn canonical(set: &Map) -> Result<Map, String> {
+fn canonical(set: &Map) -> Result<Map, FieldSetError> {
     let mut nodes: Vec<(Str, Value)> = Vec::with_capacity(set.len());
     for (key, value) in set {
         if key == SELF {

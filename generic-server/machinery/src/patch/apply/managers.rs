@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::field_set::FieldSet;
+use super::field_set::{FieldSet, FieldSetError};
 use crate::{Map, Str, Value};
 
 /// The name of the entry that stands for the oldest updates once there are too many.
@@ -25,6 +25,31 @@ impl Operation {
             Operation::Update => "Update",
         }
     }
+}
+
+/// Why a `managedFields` cannot be read. Shown, it is what upstream says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManagedFieldsError {
+    /// An entry's operation is neither that of appliers nor that of others.
+    #[error("operation must be `Apply` or `Update`")]
+    Operation,
+    /// An entry does not say of which version its fields are.
+    #[error("apiVersion must not be empty")]
+    NoVersion,
+    /// The entry at this place does not say in which form its fields are.
+    #[error("missing fieldsType in managed fields entry {0}")]
+    NoFieldsType(usize),
+    /// The entry at this place has its fields in a form that nobody knows.
+    #[error("invalid fieldsType {found:?} in managed fields entry {index}")]
+    UnknownFieldsType {
+        /// Its place.
+        index: usize,
+        /// What it says.
+        found: Str,
+    },
+    /// The fields of an entry.
+    #[error("error decoding versioned set: error decoding set: {0}")]
+    Fields(#[from] FieldSetError),
 }
 
 /// One entry.
@@ -123,29 +148,25 @@ impl Entry {
         Value::Object(Map::from_entries(members))
     }
 
-    fn from_value(index: usize, value: &Value, trusted: bool) -> Result<Self, String> {
+    fn from_value(index: usize, value: &Value, trusted: bool) -> Result<Self, ManagedFieldsError> {
         let text = |key: &str| value.get(key).and_then(Value::as_shared_str).cloned().unwrap_or_default();
         let operation = match text("operation").as_str() {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
-            _ => return Err("operation must be `Apply` or `Update`".into()),
+            _ => return Err(ManagedFieldsError::Operation),
         };
         let version = text("apiVersion");
         if version.is_empty() {
-            return Err("apiVersion must not be empty".into());
+            return Err(ManagedFieldsError::NoVersion);
         }
-        match text("fieldsType").as_str() {
+        let found = text("fieldsType");
+        match found.as_str() {
             "FieldsV1" => {}
-            "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
-            other => return Err(format!("invalid fieldsType {other:?} in managed fields entry {index}")),
+            "" => return Err(ManagedFieldsError::NoFieldsType(index)),
+            _ => return Err(ManagedFieldsError::UnknownFieldsType { index, found }),
         }
         let fields = value.get("fieldsV1").unwrap_or(&Value::Null);
-        let set = if trusted {
-            FieldSet::trusted(fields)
-        } else {
-            FieldSet::from_value(fields)
-                .map_err(|e| format!("error decoding versioned set: error decoding set: {e}"))?
-        };
+        let set = if trusted { FieldSet::trusted(fields) } else { FieldSet::from_value(fields)? };
         let time = value.get("time").and_then(Value::as_shared_str).cloned();
         Ok(Entry { manager: text("manager"), operation, subresource: text("subresource"), version, time, set })
     }
@@ -161,16 +182,16 @@ pub(super) struct Managers(pub(super) Vec<Entry>);
 
 impl Managers {
     /// Reads `managedFields` that a client sent. Of entries of one manager the last wins.
-    pub(super) fn decode(fields: Option<&Value>) -> Result<Self, String> {
+    pub(super) fn decode(fields: Option<&Value>) -> Result<Self, ManagedFieldsError> {
         Self::read(fields, false)
     }
 
     /// Reads the `managedFields` of a stored object: their sets have been through [`Managers::decode`].
-    pub(super) fn stored(fields: Option<&Value>) -> Result<Self, String> {
+    pub(super) fn stored(fields: Option<&Value>) -> Result<Self, ManagedFieldsError> {
         Self::read(fields, true)
     }
 
-    fn read(fields: Option<&Value>, trusted: bool) -> Result<Self, String> {
+    fn read(fields: Option<&Value>, trusted: bool) -> Result<Self, ManagedFieldsError> {
         let values = fields.and_then(Value::as_array).unwrap_or_default();
         let mut managers: Vec<Entry> = Vec::with_capacity(values.len());
         let mut places = HashMap::with_capacity(values.len());
@@ -250,7 +271,7 @@ mod tests {
     #[test]
     fn entries_that_do_not_decode_say_why() {
         let check = |text: &str, want: &str| {
-            assert_eq!(Managers::decode(Some(&json(text))).expect_err(text), want);
+            assert_eq!(Managers::decode(Some(&json(text))).expect_err(text).to_string(), want);
         };
         check(r#"[{"apiVersion":"v1"}]"#, "operation must be `Apply` or `Update`");
         check(r#"[{"operation":"Apply"}]"#, "apiVersion must not be empty");
@@ -259,6 +280,16 @@ mod tests {
             r#"[{"operation":"Apply","apiVersion":"v1","fieldsType":"V2"}]"#,
             "invalid fieldsType \"V2\" in managed fields entry 0",
         );
+        let with_key = |key: &str| {
+            let text = format!(
+                r#"[{{"operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"{key}":{{}}}}}}]"#
+            );
+            Managers::decode(Some(&json(&text))).expect_err(key)
+        };
+        let no_index = FieldSetError::NoIndex("i:x".into());
+        assert_eq!(with_key("i:x"), ManagedFieldsError::Fields(no_index));
+        let why = with_key("bad").to_string();
+        assert_eq!(why, "error decoding versioned set: error decoding set: missing colon: bad");
     }
 
     #[test]

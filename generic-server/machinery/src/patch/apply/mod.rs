@@ -20,7 +20,8 @@ mod types;
 mod updater;
 mod validate;
 
-pub use field_set::FieldSet;
+pub use field_set::{FieldSet, FieldSetError};
+pub use managers::ManagedFieldsError;
 pub use plain::{PlainError, apply_plain};
 pub use scale::Scale;
 
@@ -39,8 +40,17 @@ pub trait Versions {
     /// The schema of a version (`apps/v1`); none if it is not served any more: its entries are dropped.
     fn schema(&self, version: &str) -> Option<&Schema>;
     /// The object, which is in the version `from`, in the version `to`; there is a schema for both.
-    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, String>;
+    ///
+    /// # Errors
+    /// It cannot be converted.
+    fn convert(&self, object: &Value, from: &str, to: &str) -> Result<Value, ConvertError>;
 }
+
+/// Why an object cannot be had in another version: what the converter says. What is wrong makes no difference to who
+/// asked, so there are no cases.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConvertError(pub Str);
 
 /// For kinds that have one version.
 pub struct OneVersion;
@@ -50,7 +60,7 @@ impl Versions for OneVersion {
         None
     }
 
-    fn convert(&self, object: &Value, _: &str, _: &str) -> Result<Value, String> {
+    fn convert(&self, object: &Value, _: &str, _: &str) -> Result<Value, ConvertError> {
         Ok(object.clone())
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::field_set::FieldSet;
-use super::managers::{Entry, Identity, Managers};
+use super::managers::{Entry, Identity, ManagedFieldsError, Managers};
 use super::reconcile::field_path;
 use crate::{Str, Value};
 
@@ -22,8 +22,11 @@ impl Scale<'_> {
         Some(path.map(field_path))
     }
 
-    /// The scale's `managedFields`, from those of the object. The error says why those do not decode.
-    pub fn of_parent(&self, parent: Option<&Value>) -> Result<Option<Value>, String> {
+    /// The scale's `managedFields`, from those of the object.
+    ///
+    /// # Errors
+    /// Those cannot be read.
+    pub fn of_parent(&self, parent: Option<&Value>) -> Result<Option<Value>, ManagedFieldsError> {
         let entries = Managers::decode(parent)?.0.into_iter().filter_map(|entry| {
             let path = self.path(&entry.version)??;
             entry.set.has(&path).then(|| Entry { set: replicas(), version: SCALE_VERSION.into(), ..entry })
@@ -32,12 +35,15 @@ impl Scale<'_> {
     }
 
     /// The object's `managedFields`, after the scale was written in the object's `version`.
+    ///
+    /// # Errors
+    /// Those of one of the two cannot be read.
     pub fn to_parent(
         &self,
         parent: Option<&Value>,
         scale: Option<&Value>,
         version: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, ManagedFieldsError> {
         let mut scaled: Vec<Option<Entry>> = Managers::decode(scale)?.0.into_iter().map(Some).collect();
         let places: HashMap<Identity, usize> =
             scaled.iter().flatten().enumerate().map(|(i, entry)| (entry.identity(), i)).collect();

@@ -93,7 +93,7 @@ impl<'a> Updater<'a> {
 
     /// What an object becomes in another version. What that version does not declare is an error.
     fn converted(&self, object: &Value, from: &str, to: &str, ty: Type<'_>) -> Result<Value, String> {
-        let value = self.versions.convert(object, from, to)?;
+        let value = self.versions.convert(object, from, to).map_err(|why| why.to_string())?;
         if super::is_custom(self.schema) {
             validate(&value, ty, true)?; // built-in conversions cannot make anything else
         }

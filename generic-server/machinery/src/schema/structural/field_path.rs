@@ -3,33 +3,63 @@
 use crate::schema::{Schema, Shape};
 use crate::value::Segment;
 
+/// Why a path names no place of a schema. Shown, it is what upstream says behind `is an invalid path: `.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// It ends where more has to come.
+    #[error("unexpected end of JSON path")]
+    End,
+    /// `[` where names alone are steps.
+    #[error("array notation is not allowed")]
+    ArrayNotation,
+    /// What stands in brackets has no quotes.
+    #[error("expected single quoted string but got {0}")]
+    NotQuoted(String),
+    /// What stands in quotes has an escape that is none.
+    #[error("invalid string literal: invalid syntax")]
+    Escape,
+    /// Something else than a step.
+    #[error("expected [ or . but got: {0}")]
+    NoStep(String),
+    /// Something else than the end of a step in brackets.
+    #[error("expected ] but got {0}")]
+    NoBracket(String),
+    /// The schema has nothing of this name.
+    #[error("does not refer to a valid field")]
+    NoField,
+}
+
 /// The place that a path names: its steps, and its schema. With `brackets` also `['name']` is a step.
 ///
-/// Errors are upstream's words, which follow `is an invalid path: `.
-pub fn resolve_path<'s>(schema: &'s Schema, path: &str, brackets: bool) -> Result<(Vec<Segment>, &'s Schema), String> {
+/// # Errors
+/// Why it names none.
+pub fn resolve_path<'s>(
+    schema: &'s Schema,
+    path: &str,
+    brackets: bool,
+) -> Result<(Vec<Segment>, &'s Schema), PathError> {
     let (mut at, mut steps) = (schema, Vec::new());
     let mut tokens = Tokens { rest: path };
-    let end = || "unexpected end of JSON path".to_owned();
     while let Some(token) = tokens.next() {
         let name = match token {
-            "[" if !brackets => return Err("array notation is not allowed".into()),
+            "[" if !brackets => return Err(PathError::ArrayNotation),
             "[" => {
-                let literal = tokens.next().ok_or_else(end)?;
+                let literal = tokens.next().ok_or(PathError::End)?;
                 let quoted = literal.strip_prefix('\'').and_then(|l| l.strip_suffix('\''));
-                let Some(text) = quoted else { return Err(format!("expected single quoted string but got {literal}")) };
-                unescape(text)?
+                let text = quoted.ok_or_else(|| PathError::NotQuoted(literal.to_owned()))?;
+                unescape(text).ok_or(PathError::Escape)?
             }
-            "." => tokens.next().ok_or_else(end)?.to_owned(),
-            other => return Err(format!("expected [ or . but got: {other}")),
+            "." => tokens.next().ok_or(PathError::End)?.to_owned(),
+            other => return Err(PathError::NoStep(other.to_owned())),
         };
-        let (schema, step) = child(at, &name).ok_or("does not refer to a valid field")?;
+        let (schema, step) = child(at, &name).ok_or(PathError::NoField)?;
         at = schema;
         steps.push(step);
         if token == "[" {
             match tokens.next() {
-                None => return Err(end()),
+                None => return Err(PathError::End),
                 Some("]") => {}
-                Some(other) => return Err(format!("expected ] but got {other}")),
+                Some(other) => return Err(PathError::NoBracket(other.to_owned())),
             }
         }
     }
@@ -65,7 +95,8 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn unescape(text: &str) -> Result<String, String> {
+/// A text without its escapes; `None` if one of them is none.
+fn unescape(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -79,13 +110,13 @@ fn unescape(text: &str) -> Result<String, String> {
                 Some('t') => '\t',
                 Some('v') => '\x0b',
                 Some(c @ ('\'' | '"' | '\\')) => c,
-                _ => return Err("invalid string literal: invalid syntax".into()),
+                _ => return None,
             },
             c => c,
         };
         out.push(c);
     }
-    Ok(out)
+    Some(out)
 }
 
 #[cfg(test)]
@@ -101,7 +132,7 @@ mod tests {
         let schema = structural::parse(&json::decode(text).expect("JSON"));
         let check = |path: &str, want: Result<usize, &str>| {
             let got = resolve_path(&schema, path, true).map(|(steps, _)| steps.len());
-            assert_eq!(got, want.map_err(String::from), "{path}");
+            assert_eq!(got.map_err(|why| why.to_string()), want.map_err(String::from), "{path}");
         };
         check(".spec['a.b']", Ok(2));
         check(".spec.m.any", Ok(3));
@@ -111,9 +142,11 @@ mod tests {
         check(".spec.l.x", Err("does not refer to a valid field"));
         check(".spec.l[0]", Err("expected single quoted string but got 0"));
         check(".spec.", Err("unexpected end of JSON path"));
+        check(".spec['a\\x']", Err("invalid string literal: invalid syntax"));
+        check(".spec['a.b'.", Err("expected ] but got ."));
         assert_eq!(
             resolve_path(&schema, ".spec.l[0]", false).map(|(steps, _)| steps.len()),
-            Err("array notation is not allowed".into())
+            Err(PathError::ArrayNotation)
         );
     }
 }

@@ -12,7 +12,7 @@ mod tolerance;
 use std::sync::Arc;
 
 pub use self::check::{CheckOptions, Checked, Faulty, RuleCheck, check, has_default};
-pub use self::field_path::resolve_path;
+pub use self::field_path::{PathError, resolve_path};
 pub use self::internal::{internal_text, rule_text};
 pub use self::tolerance::{Tolerance, needs_structure};
 

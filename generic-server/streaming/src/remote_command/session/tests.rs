@@ -1,6 +1,6 @@
 //! Commands between a client that speaks WebSocket and a kubelet that speaks SPDY, both played here.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
@@ -23,13 +23,13 @@ struct Node {
     incoming: Incoming,
 }
 
-const ALL: Options = Options { stdin: true, stdout: true, stderr: true, tty: false, rate: None };
+const ALL: CommandOptions = CommandOptions { stdin: true, stdout: true, stderr: true, tty: false, rate: None };
 
-fn start(options: Options, protocol: &str) -> (Client, Node) {
+fn start(options: CommandOptions, protocol: &str) -> (Client, Node) {
     let (io, there) = duplex(64 * 1024);
     let (here, node) = duplex(64 * 1024);
     let kubelet = Kubelet { io: here, protocol: protocol.to_owned() };
-    let translation = tokio::spawn(translate(there, options, async { Ok(kubelet) }));
+    let translation = tokio::spawn(translate(there, options, async { Ok::<_, io::Error>(kubelet) }));
     let (connection, incoming) = Connection::server(node);
     (Client { io, translation }, Node { connection, incoming })
 }
@@ -130,7 +130,7 @@ async fn each_protocol_of_kubelets_is_spoken() {
         ("channel.k8s.io", failure("Error executing remote command: oops")),
         ("", failure("Error executing remote command: oops")),
     ] {
-        let options = Options { stdout: true, tty: true, ..Options::default() };
+        let options = CommandOptions { stdout: true, tty: true, ..CommandOptions::default() };
         let (client, mut node) = start(options, protocol);
         let streams = match protocol {
             "v3.channel.k8s.io" => {
@@ -152,7 +152,7 @@ async fn each_protocol_of_kubelets_is_spoken() {
 
 #[tokio::test]
 async fn a_terminal_is_resized() {
-    let (mut client, mut node) = start(Options { tty: true, ..ALL }, "v4.channel.k8s.io");
+    let (mut client, mut node) = start(CommandOptions { tty: true, ..ALL }, "v4.channel.k8s.io");
     let [(_, error), _stdin, (_, stdout), (mut resize, _)] = node.accept(["error", "stdin", "stdout", "resize"]).await;
     client.send(b"\x04{\"Width\":80,\"Height\":24}").await;
     client.send(b"\x04{\"Width\":81,\"Height\":25}\n").await;
@@ -170,7 +170,8 @@ async fn a_terminal_is_resized() {
 
 #[tokio::test]
 async fn resizes_that_nobody_asked_for_hold_nothing_up() {
-    let (mut client, mut node) = start(Options { stdin: true, ..Options::default() }, "v4.channel.k8s.io");
+    let (mut client, mut node) =
+        start(CommandOptions { stdin: true, ..CommandOptions::default() }, "v4.channel.k8s.io");
     let [(_, error), (mut stdin, _)] = node.accept(["error", "stdin"]).await;
     for _ in 0..10 {
         client.send(b"\x04{\"Width\":80,\"Height\":24}").await;
@@ -184,8 +185,8 @@ async fn resizes_that_nobody_asked_for_hold_nothing_up() {
 #[tokio::test]
 async fn a_kubelet_that_cannot_be_reached_is_told_on_the_channel_for_errors() {
     let (io, there) = duplex(1024);
-    let dial = async { Err::<Kubelet<DuplexStream>, _>("unable to upgrade connection: no".to_owned()) };
-    let translation = tokio::spawn(translate(there, Options::default(), dial));
+    let dial = async { Err::<Kubelet<DuplexStream>, _>(io::Error::other("unable to upgrade connection: no")) };
+    let translation = tokio::spawn(translate(there, CommandOptions::default(), dial));
     let (channels, code) = Client { io, translation }.rest().await;
     let status = String::from_utf8_lossy(&channels[3]).into_owned();
     assert!(status.contains("Internal error occurred: unable to upgrade connection: no") && code == 500, "{status}");
@@ -201,7 +202,8 @@ async fn a_stream_that_the_kubelet_refuses_is_the_end() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_holds_up_the_command_and_then_gets_all() {
-    let (mut client, mut node) = start(Options { stdout: true, ..Options::default() }, "v4.channel.k8s.io");
+    let (mut client, mut node) =
+        start(CommandOptions { stdout: true, ..CommandOptions::default() }, "v4.channel.k8s.io");
     let [(_, error), (_, stdout)] = node.accept(["error", "stdout"]).await;
     let (progress, mut written) = tokio::sync::watch::channel(0_usize);
     let writing = tokio::spawn(async move {
@@ -227,7 +229,8 @@ async fn a_client_that_does_not_read_holds_up_the_command_and_then_gets_all() {
 
 #[tokio::test]
 async fn a_command_that_reads_slowly_holds_up_the_client() {
-    let (mut client, mut node) = start(Options { stdin: true, ..Options::default() }, "v4.channel.k8s.io");
+    let (mut client, mut node) =
+        start(CommandOptions { stdin: true, ..CommandOptions::default() }, "v4.channel.k8s.io");
     let [_error, (mut stdin, _)] = node.accept(["error", "stdin"]).await;
     let message = [&[0x82, 126, 0x40, 0x01][..], &[0; 4], &[0; 0x4001]].concat();
     let message = [&message[..1], &[0x80 | 126], &message[2..]].concat();
@@ -301,7 +304,7 @@ async fn a_kubelet_that_vanishes_ends_the_command() {
 
 #[tokio::test]
 async fn a_kubelet_that_talks_without_end_about_errors_is_not_listened_to_for_ever() {
-    let (client, mut node) = start(Options::default(), "v4.channel.k8s.io");
+    let (client, mut node) = start(CommandOptions::default(), "v4.channel.k8s.io");
     let [(_, error)] = node.accept(["error"]).await;
     let talking = async { say(&error, &vec![b'x'; super::super::MAX_ERROR + 1]).await };
     let ((channels, code), ()) = tokio::join!(client.rest(), talking);
@@ -326,9 +329,9 @@ async fn a_kubelet_that_never_answers_is_given_up_when_nobody_waits() {
     let (asked, was_asked) = oneshot::channel::<()>();
     let dial = async move {
         let _asked = asked;
-        std::future::pending::<Result<Kubelet<DuplexStream>, String>>().await
+        std::future::pending::<Result<Kubelet<DuplexStream>, io::Error>>().await
     };
-    let translation = tokio::spawn(translate(there, Options::default(), dial));
+    let translation = tokio::spawn(translate(there, CommandOptions::default(), dial));
     drop(io);
     assert_eq!(translation.await.expect("it ends"), 500);
     assert!(was_asked.await.is_err());
@@ -337,7 +340,8 @@ async fn a_kubelet_that_never_answers_is_given_up_when_nobody_waits() {
 #[tokio::test(start_paused = true)]
 async fn what_a_command_writes_is_slowed_down() {
     let rate = crate::throttle::Rate::new(1000);
-    let (client, mut node) = start(Options { stdout: true, rate, ..Options::default() }, "v4.channel.k8s.io");
+    let (client, mut node) =
+        start(CommandOptions { stdout: true, rate, ..CommandOptions::default() }, "v4.channel.k8s.io");
     let [(_, error), (_, stdout)] = node.accept(["error", "stdout"]).await;
     let start = tokio::time::Instant::now();
     let ((), (channels, _)) = tokio::join!(
