@@ -108,7 +108,7 @@ fn restrictions_are_checked() {
             "v: Invalid value: 1: v in body should be greater than or equal to 1.5",
         ],
     );
-    check(r#"{"type":"string","maxLength":1}"#, r#""aé""#, &["v: Too long: may not be more than 1 bytes"]);
+    check(r#"{"type":"string","maxLength":1}"#, r#""aé""#, &["v: Too long: may not be more than 1 byte"]);
     check(
         r#"{"type":"string","minLength":2}"#,
         r#""é""#,
