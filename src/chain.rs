@@ -15,6 +15,7 @@ use generic_server::{
     features::Minor,
     flow_control::FlowControl,
     metrics::Metrics,
+    openapi::Described,
     pages::OpenApi,
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Listers, Placement, Registries, Settings, register_storage_operations},
@@ -185,7 +186,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         openapi: OpenApi::new(
             tables.all(),
             pages::published(extensions.definitions.lister().clone()),
-            Minor(config.versions.emulated),
+            Described { version: Minor(config.versions.emulated), cbor: serves_cbor(config) },
         ),
         checks: health.checks(caches),
     };
@@ -204,6 +205,8 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         cors: cors(config)?,
         request_timeout: request_timeout(config),
         compress: config.features.is_on("APIResponseCompression"),
+        serves_cbor: serves_cbor(config),
+        parts_with_strangers: config.features.is_on("UnauthenticatedHTTP2DOSMitigation"),
         metrics: metrics.clone(),
         lifecycle,
     };
@@ -228,6 +231,11 @@ fn first_ready(tasks: &Tasks) -> CancellationToken {
 fn egress(config: &Config, metrics: &prometheus::Registry) -> Result<Egress> {
     let Some(selections) = &config.egress else { return Ok(Egress::default()) };
     Egress::new(selections, &EgressMetrics::registered(metrics)).map_err(anyhow::Error::msg)
+}
+
+/// Whether documents may be CBOR.
+fn serves_cbor(config: &Config) -> bool {
+    config.features.is_on("CBORServingAndStorage")
 }
 
 /// The admission plugins that the configuration names, in its order. Some write objects themselves, which the whole chain admits.

@@ -50,7 +50,9 @@ impl Endpoint for Backend {
                 span.failed(&error.to_string());
                 Ok(match error {
                     ForwardError::Unreachable(why) => unreachable(&why),
-                    ForwardError::Protocol(why) | ForwardError::Broken(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+                    ForwardError::Protocol(why) | ForwardError::Broken(why) => {
+                        text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
+                    }
                 })
             }
         }

@@ -1,5 +1,6 @@
 //! Documents that clients send, as the types of rows: decoded, checked for unknown fields, defaulted.
 
+mod cbor;
 mod type_meta;
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use machinery::{
     },
 };
 
+pub(crate) use cbor::type_of as cbor_type;
 pub(crate) use type_meta::{no_text_in, type_text};
 
 use crate::{
@@ -26,9 +28,6 @@ use crate::{
     options::FieldValidation,
     resource::{Converter, Resource},
 };
-
-/// The encodings that documents may come in.
-pub(crate) const READABLE: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 
 pub(crate) const NO_SCALE: &str =
     "no kind is registered for the type v1.Scale in scheme \"pkg/apiserver/customresource_handler.go:781\"";
@@ -42,6 +41,9 @@ pub(crate) fn decode_object(
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     let expected = Expected { gvk: kind, row };
+    if media == Media::Cbor {
+        return expected.decode_cbor(bytes, validation);
+    }
     let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
     let value = expected.check_kind(value, bytes, media, validation)?;
     let text = matches!(media, Media::Json).then_some(&**bytes);
@@ -111,6 +113,7 @@ impl Expected<'_> {
                 Ok((value, Vec::new(), false))
             }
             Media::Protobuf => Ok((self.parse_protobuf(bytes)?, Vec::new(), false)),
+            Media::Cbor => Ok((self.parse_cbor(bytes)?, Vec::new(), false)),
         }
     }
 

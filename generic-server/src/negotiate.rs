@@ -1,5 +1,19 @@
 //! Content negotiation: which media type, and which form of an object, a client accepts.
 
+use http::Extensions;
+use machinery::meta::status::Status;
+
+/// Among a request's extensions: the server has CBOR (the gate CBORServingAndStorage).
+#[derive(Clone, Copy, Debug)]
+pub struct ServesCbor;
+
+impl ServesCbor {
+    /// Whether the server has it.
+    pub fn is_in(extensions: &Extensions) -> bool {
+        extensions.get::<ServesCbor>().is_some()
+    }
+}
+
 /// An encoding of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Media {
@@ -10,10 +24,19 @@ pub enum Media {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`
     Protobuf,
+    /// `application/cbor`, where the server has it
+    Cbor,
 }
 
 impl Media {
-    const ALL: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
+    const ALL: [Media; 4] = [Media::Json, Media::Yaml, Media::Protobuf, Media::Cbor];
+    /// Those that every server has.
+    const EVERYWHERE: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
+
+    /// The encodings that documents of a request with these extensions may come in.
+    pub fn readable(extensions: &Extensions) -> &'static [Media] {
+        if ServesCbor::is_in(extensions) { &Media::ALL } else { Media::EVERYWHERE }
+    }
 
     /// The media type.
     pub const fn name(self) -> &'static str {
@@ -21,6 +44,17 @@ impl Media {
             Media::Json => "application/json",
             Media::Yaml => "application/yaml",
             Media::Protobuf => "application/vnd.kubernetes.protobuf",
+            Media::Cbor => "application/cbor",
+        }
+    }
+
+    /// The media type of events, one after the other, as lists of what may be had name it.
+    pub const fn stream_name(self) -> Option<&'static str> {
+        match self {
+            Media::Json => Some("application/json;stream=watch"),
+            Media::Yaml => None,
+            Media::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
+            Media::Cbor => Some("application/cbor-seq"),
         }
     }
 
@@ -36,7 +70,7 @@ impl Media {
 
     /// Whether events can be sent in it, one after the other.
     const fn streams(self) -> bool {
-        !matches!(self, Media::Yaml)
+        self.stream_name().is_some()
     }
 }
 
@@ -47,6 +81,8 @@ pub struct Offer {
     pub media: &'static [Media],
     /// Those that the object itself has; other forms have all.
     pub whole: &'static [Media],
+    /// Whether CBOR is one more of both, where the server has it.
+    pub cbor: bool,
     /// Whether a router looks at the media types first, before any parameters.
     pub routed: bool,
     /// Whether objects can also be sent as tables and as metadata alone.
@@ -57,8 +93,14 @@ pub struct Offer {
 
 impl Offer {
     /// What stored built-in objects are offered in.
-    pub const OBJECTS: Offer =
-        Offer { media: &Media::ALL, whole: &Media::ALL, routed: true, transforms: true, aggregated: None };
+    pub const OBJECTS: Offer = Offer {
+        media: Media::EVERYWHERE,
+        whole: Media::EVERYWHERE,
+        cbor: true,
+        routed: true,
+        transforms: true,
+        aggregated: None,
+    };
     /// Custom resources have no protobuf of their own, but their metadata and errors about them have: a clause that asks for
     /// the objects in protobuf is passed over.
     pub const CUSTOM: Offer = Offer { whole: &[Media::Json, Media::Yaml], routed: false, ..Offer::OBJECTS };
@@ -68,16 +110,40 @@ impl Offer {
     pub const DISCOVERY: Offer = Offer {
         routed: false,
         aggregated: Some(("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")),
-        ..Offer::PLAIN
+        ..Offer::WITHOUT_CBOR
     };
+    /// Documents of servers that have no CBOR in any case.
+    pub const WITHOUT_CBOR: Offer = Offer { cbor: false, ..Offer::PLAIN };
     /// Nothing but JSON.
-    pub const JSON: Offer = Offer { media: &[Media::Json], whole: &[Media::Json], ..Offer::PLAIN };
+    pub const JSON: Offer = Offer { media: &[Media::Json], whole: &[Media::Json], ..Offer::WITHOUT_CBOR };
+
+    /// What is offered to a request with these extensions.
+    pub(crate) fn to(&self, extensions: &Extensions) -> Offer {
+        Offer { cbor: self.cbor && ServesCbor::is_in(extensions), ..*self }
+    }
+
+    /// The encodings, the first one is the default.
+    pub fn media(&self) -> impl Iterator<Item = Media> {
+        self.media.iter().copied().chain(self.cbor.then_some(Media::Cbor))
+    }
+
+    /// The 406 of whoever accepts none of the encodings.
+    pub(crate) fn not_acceptable(&self) -> Status {
+        Status::not_acceptable(&self.media().map(Media::name).collect::<Vec<_>>())
+    }
+
+    /// Whether an Accept header names the media type of CBOR's events, where there is one. A router takes it for what is
+    /// offered to lists and watches, though nothing comes of it.
+    pub(crate) fn has_sequence(&self, accept: &str) -> bool {
+        let mut names = accept.split(',').map(|clause| clause.split(';').next().unwrap_or("").trim());
+        self.cbor && names.any(|name| Media::Cbor.stream_name() == Some(name))
+    }
 
     /// Whether an Accept header names any of the media types, as a router reads it: letter by letter, whatever their
     /// parameters, and of wildcards it knows but one. None at all accepts everything.
     pub fn has_media(&self, accept: &str) -> bool {
         let mut names = accept.split(',').map(|clause| clause.split(';').next().unwrap_or("").trim());
-        accept.is_empty() || names.any(|name| name == "*/*" || self.media.iter().any(|m| m.name() == name))
+        accept.is_empty() || names.any(|name| name == "*/*" || self.media().any(|m| m.name() == name))
     }
 }
 
@@ -156,8 +222,8 @@ fn agree<'a>(
     form: impl Fn(&Clause<'a>, Media, &Offer) -> Option<Form>,
 ) -> Option<(Media, Form, bool)> {
     clauses.iter().find_map(|clause| {
-        let matching = offer.media.iter().filter(|media| clause.matches(**media));
-        let (media, form) = matching.into_iter().find_map(|media| Some((*media, form(clause, *media, offer)?)))?;
+        let mut matching = offer.media().filter(|media| clause.matches(*media) && clause.knows_version(offer));
+        let (media, form) = matching.find_map(|media| Some((media, form(clause, media, offer)?)))?;
         Some((media, form, clause.param("pretty") == Some("1")))
     })
 }
@@ -231,6 +297,14 @@ impl<'a> Clause<'a> {
         (self.main == main && (self.sub == sub || self.sub == "*")) || (self.main == "*" && self.sub == "*")
     }
 
+    /// Whether there is the version of the server that the clause asks for: objects know of one.
+    fn knows_version(&self, offer: &Offer) -> bool {
+        match self.param("sv") {
+            None | Some("") => true,
+            Some(version) => offer.transforms && version == "v1",
+        }
+    }
+
     /// The kind, group and version that the clause asks for, if it names any of them.
     fn kind(&self) -> Option<(&str, &str, &str)> {
         let [kind, group, version] = ["as", "g", "v"].map(|key| self.param(key));
@@ -250,7 +324,7 @@ impl<'a> Clause<'a> {
             Some(_) => return None,
         }
         let Some((group, version, kind)) = self.kind() else {
-            return offer.whole.contains(&media).then_some(Form::Whole);
+            return (media == Media::Cbor || offer.whole.contains(&media)).then_some(Form::Whole);
         };
         if !offer.transforms || group != "meta.k8s.io" {
             return None;
@@ -261,7 +335,7 @@ impl<'a> Clause<'a> {
             _ => return None,
         };
         match kind {
-            "Table" if media != Media::Protobuf => Some(Form::Table { beta }),
+            "Table" if matches!(media, Media::Json | Media::Yaml) => Some(Form::Table { beta }),
             "PartialObjectMetadata" => Some(Form::Metadata { beta }),
             "PartialObjectMetadataList" => Some(Form::MetadataList { beta }),
             _ => None,
@@ -426,6 +500,10 @@ mod tests {
             check(accept, objects, expect);
         }
         check("application/json;stream=watch", &Offer::PLAIN, json);
+        check("application/json;sv=v1", objects, json);
+        check("application/json;sv=v2", objects, None);
+        check("application/json;sv=v1", &Offer::PLAIN, None);
+        check("application/json;sv=", &Offer::PLAIN, json);
         let whole = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io";
         check(&format!("application/json,{whole}"), &Offer::DISCOVERY, Some((Media::Json, Form::Aggregated)));
         check("application/json;as=APIGroupDiscoveryList;v=v1;g=apidiscovery.k8s.io", &Offer::DISCOVERY, None);

@@ -18,6 +18,8 @@ use machinery::{
     request::{Query, RequestInfo, resolve},
 };
 
+use crate::negotiate::ServesCbor;
+
 pub(crate) use said::{audit_id_cut, client_address, protocol, source_ips};
 pub use unread::RequestBody;
 pub(crate) use unread::{Rest, waits_to_send};
@@ -105,6 +107,11 @@ impl Request {
     /// A header's value as text; the first one if it is repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.headers.get(name)?.as_bytes()).ok()
+    }
+
+    /// Whether the server has CBOR.
+    pub fn serves_cbor(&self) -> bool {
+        ServesCbor::is_in(&self.extensions)
     }
 }
 

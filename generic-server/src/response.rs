@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response as HttpResponse, StatusCode, header};
 use machinery::{
     Value,
-    codec::{json, protobuf, yaml},
+    codec::{cbor, json, protobuf, yaml},
     meta::status::{Details, Status},
     request::Verb,
 };
@@ -83,6 +83,7 @@ pub fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
             out
         }
         Media::Yaml => yaml::encode(value),
+        Media::Cbor => cbor::encode(value),
         // What has no message (upstream has one for everything it offers protobuf for) still reaches the client.
         Media::Protobuf => protobuf::encode(value).unwrap_or_else(|_| json::encode_document(value)),
     }
@@ -131,7 +132,24 @@ pub fn wanted(request: &Request) -> Accepted {
 
 /// The same; `None` where no clause is left.
 pub(crate) fn negotiated(request: &Request) -> Option<Accepted> {
-    negotiate(request.header("accept"), request.query.get("pretty"), request.header("user-agent"), &Offer::PLAIN)
+    negotiated_of(request, Offer::PLAIN)
+}
+
+/// The same of errors that are told before it is known what serves the request: those have no CBOR.
+pub(crate) fn negotiated_early(request: &Request) -> Option<Accepted> {
+    negotiated_of(request, Offer::WITHOUT_CBOR)
+}
+
+fn negotiated_of(request: &Request, offer: Offer) -> Option<Accepted> {
+    let accept = request.header("accept");
+    let offer = offered(request, accept, &offer);
+    negotiate(accept, request.query.get("pretty"), request.header("user-agent"), &offer)
+}
+
+/// What is offered to the request. CBOR is only had by its name, so that nobody else need be asked whether it is there.
+fn offered(request: &Request, accept: Option<&str>, offer: &Offer) -> Offer {
+    let is_named = offer.cbor && accept.is_some_and(|accept| accept.contains("cbor"));
+    if is_named { offer.to(&request.extensions) } else { Offer { cbor: false, ..*offer } }
 }
 
 /// What was negotiated, or else indented JSON.
@@ -151,32 +169,41 @@ pub fn content_type(accepted: Accepted) -> &'static str {
 }
 
 /// What the client accepts of an offer, or the 406 that says what there is.
-pub fn accepted(request: &Request, offer: &Offer) -> Result<Accepted, Status> {
+pub fn accepted(request: &Request, whole: &Offer) -> Result<Accepted, Status> {
     let accept = request.header("accept");
-    let routed = !offer.routed || offer.has_media(accept.unwrap_or(""));
+    let may_stream = request.info.is_resource && matches!(request.info.verb, Verb::List | Verb::Watch);
+    let offer = &offered(request, accept, whole);
+    let named = accept.unwrap_or("");
+    let routed = !offer.routed || offer.has_media(named) || (may_stream && offer.has_sequence(named));
     let agreed =
         routed.then(|| negotiate(accept, request.query.get("pretty"), request.header("user-agent"), offer)).flatten();
-    agreed.ok_or_else(|| not_acceptable(request, offer, routed))
+    agreed.ok_or_else(|| not_acceptable(&whole.to(&request.extensions), may_stream, routed))
 }
 
 /// The 406: upstream's router answers it when no media type fits at all, its negotiation when only the parameters do not.
-fn not_acceptable(request: &Request, offer: &Offer, routed: bool) -> Status {
-    let names: Vec<&str> = offer.media.iter().map(|m| m.name()).collect();
-    if !routed {
-        let watch = if request.info.is_resource && matches!(request.info.verb, Verb::List | Verb::Watch) {
-            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-        } else {
-            ""
-        };
-        let text = format!("406: Not Acceptable\n\nAvailable representations: {}{watch}", names.join(", "));
-        return Status::new(406, "NotAcceptable", text).with_details(Details::default());
+fn not_acceptable(offer: &Offer, may_stream: bool, routed: bool) -> Status {
+    if routed {
+        return offer.not_acceptable();
     }
-    Status::not_acceptable(&names)
+    let mut names: Vec<&str> = offer.media().map(Media::name).collect();
+    if may_stream {
+        names.extend(offer.media().filter_map(Media::stream_name));
+    }
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", names.join(", "));
+    Status::new(406, "NotAcceptable", text).with_details(Details::default())
+}
+
+/// Whether upstream's router says so, which knows no CBOR: its details say nothing.
+fn is_of_router(status: &Status) -> bool {
+    matches!(status.code, 404 | 405 | 406 | 415) && status.details.as_deref() == Some(&Details::default())
 }
 
 /// An error, in the encoding that the client would have had the answer in.
 pub fn error(status: &Status, wanted: Accepted) -> Response {
-    let wanted = Accepted { form: Form::Whole, ..wanted };
+    let wanted = match wanted.media {
+        Media::Cbor if is_of_router(status) => or_indented(None),
+        _ => Accepted { form: Form::Whole, ..wanted },
+    };
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let value = status.to_value();
     let mut response = bytes(code, content_type(wanted), Body::full(encode(&value, wanted)));

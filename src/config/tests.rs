@@ -262,8 +262,8 @@ fn what_does_not_hold_together_is_refused_with_the_reason() {
         "cannot set feature gate SidecarContainers to false, feature is locked to true",
     );
     check(
-        &["--feature-gates=CBORServingAndStorage=true"],
-        "cannot set feature gate CBORServingAndStorage to true: this server does not have it yet",
+        &["--feature-gates=NativeHistograms=true"],
+        "cannot set feature gate NativeHistograms to true: this server does not have it yet",
     );
     check(&["--runtime-config=api/all=false"], "invalid runtime-config with only api/all=false");
     check(

@@ -5,12 +5,14 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use machinery::{
     Value,
+    codec::{cbor, json},
     meta::{GvkRef, status::Status},
 };
 
+use super::patch::PatchType;
 use crate::options::FieldValidation;
 use crate::{
-    decode::{Expected, NO_SCALE, READABLE, decode_object, report},
+    decode::{Expected, NO_SCALE, decode_object, report},
     negotiate::Media,
     request::{Request, RequestBody},
     resource::Resource,
@@ -36,10 +38,13 @@ pub(super) async fn read_ahead(request: &mut Request) {
 }
 
 /// How many values the body holds that was read ahead, roughly: of texts what separates them is counted; a message may
-/// have one in few bytes.
+/// have one in few bytes, and CBOR a name and one in two.
 pub(super) fn values_ahead(request: &Request) -> usize {
     match request.extensions.get() {
-        Some(ReadAhead(Ok(bytes))) => values(bytes),
+        Some(ReadAhead(Ok(bytes))) => {
+            let is_cbor = request.header("content-type").is_some_and(|media| media.contains("cbor"));
+            if is_cbor { bytes.len() / 2 } else { values(bytes) }
+        }
         _ => 0,
     }
 }
@@ -103,6 +108,24 @@ async fn drain(body: &mut RequestBody) {
     }
 }
 
+/// Has a patch recorded, as JSON if it came in CBOR.
+pub(super) fn record_patch(request: &Request, bytes: &Bytes, kind: PatchType) {
+    if kind.applied() != Some(Media::Cbor) {
+        request.audit.patch(bytes);
+    } else if request.audit.is_on()
+        && let Ok(config) = cbor::decode(bytes)
+    {
+        request.audit.patch(&json::encode(&config).into());
+    }
+}
+
+/// The encoding of a request's body.
+pub(super) fn media_of(request: &Request) -> Result<Media, Status> {
+    let readable = Media::readable(&request.extensions);
+    Media::of_content_type(request.header("content-type"), readable)
+        .ok_or_else(|| Status::unsupported_media_type(&readable.iter().map(|m| m.name()).collect::<Vec<_>>()))
+}
+
 /// The document in a request's body, as the row's type: decoded, checked for unknown fields, defaulted.
 pub async fn read_object(
     request: &mut Request,
@@ -111,14 +134,12 @@ pub async fn read_object(
     validation: FieldValidation,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let media = Media::of_content_type(request.header("content-type"), &READABLE)
-        .ok_or_else(|| Status::unsupported_media_type(&READABLE.iter().map(|m| m.name()).collect::<Vec<_>>()))?;
+    let media = media_of(request)?;
     let bytes = read_body(request).await?;
-    let (value, problems) = decode_object(&bytes, media, row, kind, validation).map_err(|status| {
-        // The scale of a custom resource is no type of its server, which finds no other words for what is wrong with it.
-        if row.built_in || kind.kind == row.kind { status } else { Status::bad_request(NO_SCALE) }
-    })?;
-    report(&Expected { gvk: kind, row }, validation, problems, warnings)?;
+    // The scale of a custom resource is no type of its server, which finds no other words for what is wrong with it.
+    let refused = |status| if row.built_in || kind.kind == row.kind { status } else { Status::bad_request(NO_SCALE) };
+    let (value, problems) = decode_object(&bytes, media, row, kind, validation).map_err(refused)?;
+    report(&Expected { gvk: kind, row }, validation, problems, warnings).map_err(refused)?;
     request.audit.object(&value);
     Ok(value)
 }

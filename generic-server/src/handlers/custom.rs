@@ -33,7 +33,7 @@ pub(super) fn check_route(request: &Request, entry: &Entry) -> Result<Option<Res
         return Err(Status::method_not_supported(&resource, &verb));
     }
     if info.verb == Verb::Patch {
-        PatchType::read(request.header("content-type"), row)?;
+        PatchType::read(request, row)?;
     }
     if matches!(info.verb, Verb::Update | Verb::Patch | Verb::Delete) && info.name.is_empty() {
         return Err(Status::bad_request("name must be provided"));

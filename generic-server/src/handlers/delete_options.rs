@@ -4,17 +4,15 @@
 use bytes::Bytes;
 use machinery::{
     Value,
-    codec::{json, protobuf, yaml},
+    codec::{cbor, json, protobuf, yaml},
     meta::{GroupVersion, go_text::no_type_in, status::Status},
-    schema::{self, builtin},
+    schema::{self, Schema, builtin},
 };
 
 use super::body;
 use crate::options::DeleteOptions;
 use crate::{negotiate::Media, registry::Settings, request::Request};
 
-/// The encodings that options may come in.
-const READABLE: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
 /// The kind that is expected, and what a body is that does not say.
 const KIND: &str = "DeleteOptions";
 /// Where upstream's decoder of options registers its kinds.
@@ -26,8 +24,7 @@ pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> 
     if bytes.is_empty() {
         return DeleteOptions::read(request, None, settings.deletes_unreadable);
     }
-    let media = Media::of_content_type(request.header("content-type"), &READABLE)
-        .ok_or_else(|| Status::unsupported_media_type(&READABLE.map(Media::name)))?;
+    let media = body::media_of(request)?;
     let value = decode(&bytes, media).map_err(Status::bad_request)?;
     request.audit.options(|| {
         let mut document = value.clone();
@@ -55,6 +52,11 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
             let id = builtin::by_gvk("", "v1", KIND).expect("the table has DeleteOptions");
             return protobuf::decode_raw(id, envelope.raw).map_err(|e| e.to_string());
         }
+        Media::Cbor => {
+            let (api_version, kind) = crate::decode::cbor_type(bytes)?;
+            check_kind(&GroupVersion::parse(&api_version).unwrap_or_default(), &kind)?;
+            cbor::decode_as(options_schema(), bytes).map_err(|e| e.to_string())?.0
+        }
     };
     if !matches!(value, Value::Object(_) | Value::Null) {
         return Err(no_type_in(&value));
@@ -63,8 +65,11 @@ fn decode(bytes: &Bytes, media: Media) -> Result<Value, String> {
     let api_version = crate::decode::type_text(&value, "apiVersion", text)?;
     let kind = crate::decode::type_text(&value, "kind", text)?;
     check_kind(&GroupVersion::parse(&api_version).map_err(|e| e.to_string())?, &kind)?;
-    let schema = builtin::schema_of("", "v1", KIND).expect("the table has DeleteOptions");
-    schema::decode(schema, value).map(|(value, _)| value).map_err(|e| e.to_string())
+    schema::decode(options_schema(), value).map(|(value, _)| value).map_err(|e| e.to_string())
+}
+
+fn options_schema() -> &'static Schema {
+    builtin::schema_of("", "v1", KIND).expect("the table has DeleteOptions")
 }
 
 /// Refuses what is not the kind, whatever its group version.

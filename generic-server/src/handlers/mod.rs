@@ -26,6 +26,7 @@ mod tests;
 pub mod transform;
 mod update;
 mod watch;
+mod websocket;
 
 use std::{pin::pin, sync::Arc};
 

@@ -20,7 +20,9 @@ use super::{Target, body, permission::Permitted, transform::View};
 use crate::decode::{check_name, check_namespace};
 use crate::options::{FieldValidation, WriteKind, WriteOptions};
 use crate::{
+    negotiate::Media,
     registry::{Change, Write},
+    request::Request,
     resource::Resource,
     response::Response,
 };
@@ -31,25 +33,41 @@ pub(super) enum PatchType {
     Json,
     Merge,
     Strategic,
-    Apply,
+    /// A configuration in YAML or CBOR.
+    Apply(Media),
 }
 
 impl PatchType {
-    const CUSTOM: [&str; 3] =
-        ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+    const CUSTOM: [&str; 4] = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/apply-patch+yaml",
+        "application/apply-patch+cbor",
+    ];
 
-    pub(super) fn read(content_type: Option<&str>, row: &Resource) -> Result<Self, Status> {
+    pub(super) fn read(request: &Request, row: &Resource) -> Result<Self, Status> {
+        let content_type = request.header("content-type");
         let essence = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
         match essence {
             "application/json-patch+json" => Ok(PatchType::Json),
             "application/merge-patch+json" => Ok(PatchType::Merge),
             "application/strategic-merge-patch+json" if row.built_in => Ok(PatchType::Strategic),
-            "application/apply-patch+yaml" => Ok(PatchType::Apply),
+            "application/apply-patch+yaml" => Ok(PatchType::Apply(Media::Yaml)),
+            "application/apply-patch+cbor" if request.serves_cbor() => Ok(PatchType::Apply(Media::Cbor)),
             _ if row.built_in => {
                 let text = "415: Unsupported Media Type";
                 Err(Status::new(415, "UnsupportedMediaType", text).with_details(Details::default()))
             }
-            _ => Err(Status::unsupported_media_type(&Self::CUSTOM)),
+            _ if request.serves_cbor() => Err(Status::unsupported_media_type(&Self::CUSTOM)),
+            _ => Err(Status::unsupported_media_type(&Self::CUSTOM[..3])),
+        }
+    }
+
+    /// The encoding of a configuration that is applied.
+    pub(super) fn applied(self) -> Option<Media> {
+        match self {
+            PatchType::Apply(media) => Some(media),
+            _ => None,
         }
     }
 }
@@ -57,12 +75,12 @@ impl PatchType {
 /// Answers the request.
 pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Result<Response, Status> {
     let row = &target.entry.row;
-    let kind = PatchType::read(target.request.header("content-type"), row)?;
+    let kind = PatchType::read(&target.request, row)?;
     let view = View::of_request(&target.request, &target.entry)?;
-    let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
+    let write_kind = if kind.applied().is_some() { WriteKind::Apply } else { WriteKind::Patch };
     let bytes = body::read_body(&mut target.request).await?;
     let options = WriteOptions::read(&target.request, write_kind)?;
-    target.request.audit.patch(&bytes);
+    body::record_patch(&target.request, &bytes, kind);
     let info = &target.request.info;
     let mut write = Write {
         row,
@@ -73,10 +91,10 @@ pub(super) async fn serve(target: &mut Target, warnings: &mut Vec<String>) -> Re
         options: &options,
         warnings,
     };
-    let written = if kind == PatchType::Apply {
+    let written = if let Some(media) = kind.applied() {
         let change = {
             let place = (info.namespace.as_str(), info.name.as_str(), info.subresource.as_str());
-            crate::registry::field_manager::Apply::read(row, &target.registry, place, &bytes, &options)?
+            crate::registry::field_manager::Apply::read(row, &target.registry, place, (&bytes, media), &options)?
         };
         target.registry.update(&mut write, &info.name, &Permitted::new(&change, &target.request)).await?
     } else {
@@ -113,7 +131,7 @@ impl Document {
             }
             PatchType::Json => oddities.clear(),
             PatchType::Merge => merge::check_type(&patch).map_err(|e| refuse(&e))?,
-            PatchType::Strategic | PatchType::Apply => {}
+            PatchType::Strategic | PatchType::Apply(_) => {}
         }
         Ok(Document { kind, patch, oddities, validation })
     }
@@ -123,7 +141,7 @@ impl Document {
         let patched = match self.kind {
             PatchType::Json => json_patch::apply(current, &self.patch),
             PatchType::Merge => merge::apply(current, &self.patch),
-            PatchType::Strategic | PatchType::Apply => strategic::apply(current, &self.patch, schema),
+            PatchType::Strategic | PatchType::Apply(_) => strategic::apply(current, &self.patch, schema),
         }
         .map_err(|e| refuse(&e))?;
         match patched {

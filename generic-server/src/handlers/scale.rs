@@ -131,11 +131,11 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
 async fn write(target: &mut Target, paths: &Paths, warnings: &mut Vec<String>) -> Result<Value, Status> {
     let verb = target.request.info.verb;
     let patch = match verb {
-        Verb::Patch => Some(PatchType::read(target.request.header("content-type"), &target.entry.row)?),
+        Verb::Patch => Some(PatchType::read(&target.request, &target.entry.row)?),
         _ => None,
     };
     let write_kind = match patch {
-        Some(PatchType::Apply) => WriteKind::Apply,
+        Some(PatchType::Apply(_)) => WriteKind::Apply,
         Some(_) => WriteKind::Patch,
         None => WriteKind::Update,
     };
@@ -181,11 +181,11 @@ async fn read_patch(
     warnings: &mut Vec<String>,
 ) -> Result<NewScale, Status> {
     let bytes = body::read_body(&mut target.request).await?;
-    target.request.audit.patch(&bytes);
-    if kind != PatchType::Apply {
+    body::record_patch(&target.request, &bytes, kind);
+    let Some(media) = kind.applied() else {
         return Document::read(kind, &bytes, validation).map(NewScale::Patched);
-    }
-    let (config, repeated) = field_manager::read_applied(&bytes, validation)?;
+    };
+    let (config, repeated) = field_manager::read_applied(&bytes, media, validation)?;
     if let (Some(repeated), FieldValidation::Warn) = (repeated, validation) {
         warnings.extend(repeated_keys(&repeated));
     }

@@ -3,16 +3,25 @@
 use std::sync::Arc;
 
 use auth::Mode;
-use http::{HeaderMap, HeaderValue, Method, Uri, header::CONTENT_TYPE};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderValue, Method, Uri,
+    header::{CONTENT_TYPE, WARNING},
+};
 use http_body_util::BodyExt;
-use machinery::{Value, codec::json, object};
+use machinery::{
+    Value,
+    codec::{cbor, json},
+    object,
+};
 use storage::Memory;
 
 use crate::{
     admission::{Admission, Chain},
     handlers,
+    negotiate::ServesCbor,
     registry::{Backing, Listers, Registries, Settings},
-    request::{Request, RequestParts},
+    request::{Request, RequestBody, RequestParts},
     response,
     table::{Endpoints, Entry, entries},
     testing,
@@ -23,6 +32,8 @@ struct Served(Arc<Entry>);
 struct Answer {
     code: u16,
     content_type: String,
+    warnings: usize,
+    bytes: Bytes,
     body: Value,
 }
 
@@ -48,17 +59,44 @@ impl Served {
     }
 
     async fn ask(&self, method: Method, path: &str, accept: &'static str) -> Answer {
+        self.send((method, path), accept, None, http::Extensions::new()).await
+    }
+
+    /// Asks a server that has CBOR, and sends a document in it.
+    async fn send_cbor(&self, (method, path): (Method, &str), content_type: &'static str, body: Bytes) -> Answer {
+        let mut extensions = http::Extensions::new();
+        extensions.insert(ServesCbor);
+        self.send((method, path), "application/cbor", Some((content_type, body)), extensions).await
+    }
+
+    async fn send(
+        &self,
+        (method, path): (Method, &str),
+        accept: &'static str,
+        body: Option<(&'static str, Bytes)>,
+        extensions: http::Extensions,
+    ) -> Answer {
         let uri: Uri = format!("/api/v1/namespaces/default/configmaps{path}").parse().expect("a path");
         let mut headers = HeaderMap::new();
         headers.insert("accept", HeaderValue::from_static(accept));
-        let request = Request::from(RequestParts::new(method, uri, headers, Arc::new(Mode::AlwaysAllow)));
+        let body = body.map(|(content_type, body)| {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            RequestBody::whole(body)
+        });
+        let parts = RequestParts::new(method, uri, headers, Arc::new(Mode::AlwaysAllow));
+        let request = Request::from(RequestParts { body, extensions, ..parts });
         let wanted = response::wanted(&request);
         let answer = handlers::serve(request, self.0.clone()).await;
         let response = answer.unwrap_or_else(|status| response::error(&status, wanted));
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let (code, content_type) = (response.status().as_u16(), content_type.to_owned());
-        let body = response.into_body().collect().await.expect("no error").to_bytes();
-        Answer { code, content_type, body: json::decode(&body).unwrap_or_default() }
+        let warnings = response.headers().get_all(WARNING).iter().count();
+        let bytes = response.into_body().collect().await.expect("no error").to_bytes();
+        let body = match content_type.as_str() {
+            "application/cbor" => cbor::decode(&bytes).expect("CBOR"),
+            _ => json::decode(&bytes).unwrap_or_default(),
+        };
+        Answer { code, content_type, warnings, bytes, body }
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -123,6 +161,52 @@ async fn answers_come_in_the_form_that_is_asked_for() {
     let protobuf = served.ask(Method::GET, "/a", "application/vnd.kubernetes.protobuf").await;
     assert_eq!((protobuf.code, protobuf.content_type.as_str()), (200, "application/vnd.kubernetes.protobuf"));
     assert_eq!(served.ask(Method::GET, "/a", "image/png").await.code, 406);
+}
+
+#[tokio::test]
+async fn documents_come_and_go_as_cbor_where_the_server_has_it() {
+    const CBOR: &str = "application/cbor";
+    let served = Served::with(&["a"]).await;
+    let empty = Bytes::new();
+    assert_eq!(served.ask(Method::GET, "/a", CBOR).await.code, 406);
+    let one = served.send_cbor((Method::GET, "/a"), CBOR, empty.clone()).await;
+    assert_eq!((one.code, one.content_type.as_str(), one.text(&["metadata", "name"])), (200, CBOR, "a"));
+    let all = served.send_cbor((Method::GET, ""), CBOR, empty.clone()).await;
+    assert_eq!((all.text(&["kind"]), all.names()), ("ConfigMapList", vec!["a"]));
+    let none = served.send_cbor((Method::GET, "?labelSelector=first%3Dz"), CBOR, empty.clone()).await;
+    assert_eq!((none.text(&["kind"]), none.body.get("items")), ("ConfigMapList", Some(&Vec::<Value>::new().into())));
+    let missing = served.send_cbor((Method::GET, "/b"), CBOR, empty.clone()).await;
+    assert_eq!((missing.code, missing.content_type.as_str(), missing.text(&["reason"])), (404, CBOR, "NotFound"));
+    // What upstream's router refuses is JSON.
+    let refused = served.send_cbor((Method::PUT, ""), CBOR, empty.clone()).await;
+    assert_eq!((refused.code, refused.content_type.as_str()), (405, "application/json"));
+    let watch = served.send_cbor((Method::GET, "?watch=1&resourceVersion=100000"), CBOR, empty).await;
+    assert_eq!((watch.code, watch.content_type.as_str()), (200, "application/cbor-seq"));
+    let event = cbor::decode(&watch.bytes).expect("an event");
+    assert_eq!((event.str_at(&["type"]), event.str_at(&["object", "kind"])), (Some("ERROR"), Some("Status")));
+
+    let document =
+        object! { "metadata" => object! { "name" => "b" }, "data" => object! { "k" => "v" }, "unknown" => 1 };
+    let document = Bytes::from(cbor::encode_plain(&document));
+    let strict = served.send_cbor((Method::POST, "?fieldValidation=Strict"), CBOR, document.clone()).await;
+    let why = "strict decoding error: cbor: found unknown field at map element index 1";
+    assert_eq!(
+        (strict.code, strict.text(&["message"])),
+        (400, &*format!("ConfigMap in version \"v1\" cannot be handled as a ConfigMap: {why}"))
+    );
+    let made = served.send_cbor((Method::POST, ""), CBOR, document).await;
+    assert_eq!((made.code, made.warnings, made.text(&["data", "k"])), (201, 1, "v"));
+    let config = object! {
+        "apiVersion" => "v1", "kind" => "ConfigMap", "metadata" => object! { "name" => "b" }, "data" => object! { "l" => "w" },
+    };
+    let config = Bytes::from(cbor::encode_plain(&config));
+    let applied = served.send_cbor((Method::PATCH, "/b?fieldManager=m"), "application/apply-patch+cbor", config).await;
+    assert_eq!((applied.code, applied.text(&["data", "l"])), (200, "w"));
+    let options = Bytes::from(cbor::encode_plain(&object! { "dryRun" => vec![Value::from("All")] }));
+    assert_eq!(served.send_cbor((Method::DELETE, "/b"), CBOR, options).await.code, 200);
+    assert_eq!(served.get("/b").await.code, 200);
+    let broken = served.send_cbor((Method::DELETE, "/b"), CBOR, Bytes::from_static(&[0xa1])).await;
+    assert_eq!(broken.text(&["message"]), "unable to determine group/version/kind: unexpected EOF");
 }
 
 #[tokio::test]

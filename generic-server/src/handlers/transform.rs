@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 use http::StatusCode;
 use machinery::{
     Map, Value,
-    codec::{json, protobuf, scan},
+    codec::{cbor, json, protobuf, scan},
     meta::{field_error::FieldError, status::Status, time},
     object,
 };
@@ -336,8 +336,10 @@ impl View {
 
     /// One event of a watch around an encoded object.
     pub fn watch_frame(&self, kind: &str, object: &Bytes) -> Bytes {
-        if self.accepted.media == Media::Protobuf {
-            return protobuf::watch_frame(kind, object).into();
+        match self.accepted.media {
+            Media::Protobuf => return protobuf::watch_frame(kind, object).into(),
+            Media::Cbor => return cbor::watch_frame(kind, object).into(),
+            Media::Json | Media::Yaml => {}
         }
         let mut frame = BytesMut::with_capacity(object.len() + kind.len() + 24);
         frame.put_slice(b"{\"type\":\"");

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::stream;
 use http::StatusCode;
 use machinery::{
@@ -16,12 +16,14 @@ use machinery::{
     object, schema,
 };
 use storage::cache::{CacheError, EventType, ReadAt, Scope, Start, WatchEvent, WatchOptions, Watcher};
+use streaming::websocket::is_websocket;
 
 use super::{
     Target, converted,
     list_options::{ListOptions, Selection},
     span,
     transform::View,
+    websocket,
 };
 use crate::registry::read_error;
 use crate::{
@@ -37,13 +39,11 @@ use crate::{
 };
 
 /// Answers the request.
-pub(super) async fn serve(target: Target) -> Result<Response, Status> {
+pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     let view = View::of_request(&target.request, &target.entry)?.compact();
     if view.media() == Media::Yaml {
-        return Err(Status::not_acceptable(&[
-            "application/json;stream=watch",
-            "application/vnd.kubernetes.protobuf;stream=watch",
-        ]));
+        let streams = Media::readable(&target.request.extensions).iter().filter_map(|media| media.stream_name());
+        return Err(Status::not_acceptable(&streams.collect::<Vec<_>>()));
     }
     let features = &target.registry.settings().features;
     let options = ListOptions::read(&target.request, &target.entry.row, true, features)?;
@@ -65,9 +65,11 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         initial_events_end: options.send_initial_events == Some(true),
         timeout: options.timeout.or_else(|| default_timeout(target.registry.settings().min_watch_timeout)),
     };
-    let content_type = match view.media() {
+    let media = view.media();
+    let content_type = match media {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-        _ => "application/json",
+        Media::Cbor => "application/cbor-seq",
+        Media::Json | Media::Yaml => "application/json",
     };
     let (entry, lister) = (target.entry.clone(), target.registry.lister().clone());
     let frames = Frames { view, entry, lister, selection, columns: true, failed: false };
@@ -83,6 +85,9 @@ pub(super) async fn serve(target: Target) -> Result<Response, Status> {
         }
         Err(error) => return Err(read_error(&error)),
     };
+    if is_websocket(&target.request.headers) {
+        return websocket::watch(&mut target.request, body, media);
+    }
     Ok(response::bytes(StatusCode::OK, content_type, body))
 }
 
@@ -281,10 +286,8 @@ impl Frames {
 
     /// An error as the only event.
     fn status(&self, status: &Status) -> Bytes {
-        let mut frame = BytesMut::new();
-        frame.put_slice(b"{\"type\":\"ERROR\",\"object\":");
-        frame.put_slice(&json::encode_document(&status.to_value()));
-        frame.put_slice(b"}\n");
-        frame.freeze()
+        let accepted = self.view.accepted().whole();
+        let object = Bytes::from(response::encode(&status.to_value(), accepted));
+        self.view.watch_frame("ERROR", &object)
     }
 }

@@ -17,6 +17,29 @@ use super::{
 };
 use crate::{Piece, features::Minor};
 
+/// What documents describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// The version of Kubernetes.
+    pub version: Minor,
+    /// Whether the server has CBOR.
+    pub cbor: bool,
+}
+
+impl Described {
+    /// What hashes of documents begin with.
+    pub(crate) fn seed(self) -> [u8; 5] {
+        let [a, b, c, d] = self.version.0.to_be_bytes();
+        [a, b, c, d, u8::from(self.cbor)]
+    }
+}
+
+impl From<Minor> for Described {
+    fn from(version: Minor) -> Self {
+        Described { version, cbor: false }
+    }
+}
+
 /// Which document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {

@@ -4,6 +4,7 @@
 //! custom resource, which are made when they are first asked for and kept with the row. The hash by which clients keep a
 //! document is one of the rows and their schemas, so that the index needs no document at all.
 
+pub(crate) mod cbor;
 pub(crate) mod frame;
 mod gnostic;
 pub(crate) mod members;
@@ -15,4 +16,5 @@ mod shared;
 pub(crate) mod v2;
 pub(crate) mod v3;
 
+pub use frame::Described;
 pub use row::{Published, RowParts};

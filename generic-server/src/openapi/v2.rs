@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use machinery::{Map, Str, Value, array, object, schema::openapi::Flavor};
 
-use super::{members::Members, paths::Paths, schemas::Schemas, shared::SharedParameters, v3};
+use super::{cbor, frame::Described, members::Members, paths::Paths, schemas::Schemas, shared::SharedParameters, v3};
 use crate::resource::Resource;
 
 /// The paths of all built-in rows, and of what is nobody's, written group by group; and the definitions that they refer to.
 /// And the parameters that they share.
-pub(crate) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, SharedParameters) {
+pub(crate) fn built_in(rows: &[&Resource], described: Described, members: &mut Members) -> (Schemas, SharedParameters) {
     let (mut schemas, mut shared) = (Schemas::new(Flavor::V2), SharedParameters::default());
     let mut share = |paths: &mut Value| {
         paths.make_object().iter_mut().for_each(|(_, item)| shared.take_from(item));
@@ -18,12 +18,15 @@ pub(crate) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, S
         let mut paths = Paths::new(&mut schemas);
         of_group.iter().for_each(|row| paths.row(row));
         let mut paths = paths.into_value();
+        if described.cbor {
+            cbor::add_all(&mut paths);
+        }
         lower_all(&mut paths);
         share(&mut paths);
         members.put_all(&paths);
     }
     let mut paths = Paths::new(&mut schemas);
-    let told = discovery(rows, &mut paths);
+    let told = discovery(rows, described, &mut paths);
     let mut paths = paths.into_value();
     lower_all(&mut paths);
     for path in told {
@@ -42,7 +45,7 @@ pub(crate) fn built_in(rows: &[&Resource], members: &mut Members) -> (Schemas, S
 }
 
 /// The paths that tell what there is: of groups, of their versions, and those that are nobody's resources.
-fn discovery(rows: &[&Resource], paths: &mut Paths<'_>) -> Vec<String> {
+fn discovery(rows: &[&Resource], described: Described, paths: &mut Paths<'_>) -> Vec<String> {
     let mut told = Vec::new();
     let mut add = |paths: &mut Paths<'_>, path: String, item: Value| {
         paths.add(&path, item);
@@ -55,7 +58,10 @@ fn discovery(rows: &[&Resource], paths: &mut Paths<'_>) -> Vec<String> {
             add(paths, path, item);
         }
         if versions.insert((&row.group, &row.version)) {
-            let (path, item) = v3::resources_path(row, paths.schemas());
+            let (path, mut item) = v3::resources_path(row, paths.schemas());
+            if described.cbor {
+                cbor::add(&mut item);
+            }
             add(paths, path, item);
         }
     }
@@ -118,17 +124,20 @@ fn lower_operation(operation: &mut Value) {
 }
 
 /// The media types of v2, in the order in which upstream's routes name them.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 13] = [
     "text/plain",
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
+    "application/cbor",
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/cbor-seq",
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
+    "application/apply-patch+cbor",
 ];
 
 fn listed(content: &Map) -> Value {

@@ -137,7 +137,7 @@ impl Discovery {
                 Ok(response::document(StatusCode::OK, &versions, accepted))
             }
             Place::Groups { aggregates } => {
-                let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::PLAIN } };
+                let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::WITHOUT_CBOR } };
                 let accepted = response::accepted(request, &offer)?;
                 if accepted.form == Form::Aggregated {
                     return Ok(aggregated(request, documents.aggregated_groups(), accepted));
@@ -145,11 +145,15 @@ impl Discovery {
                 Ok(listing(documents.group_list(), accepted))
             }
             Place::Group(group) => {
-                let accepted = response::accepted(request, &Offer { routed: false, ..Offer::PLAIN })?;
+                let accepted = response::accepted(request, &Offer { routed: false, ..Offer::WITHOUT_CBOR })?;
                 documents.group(group).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
             }
             Place::Version(group, version) => {
-                let accepted = response::accepted(request, &Offer::PLAIN)?;
+                let offer = match self.is_built_in(group) {
+                    true => Offer::PLAIN,
+                    false => Offer { routed: false, ..Offer::WITHOUT_CBOR },
+                };
+                let accepted = response::accepted(request, &offer)?;
                 documents.resources(group, version).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
             }
         }

@@ -139,9 +139,12 @@ impl Endpoint for Version {
         if request.method != Method::GET {
             return Err(Status::method_not_allowed());
         }
-        let accepted = response::accepted(&request, &Offer::JSON)?;
+        // A router looks at the media type, and nobody at its parameters.
+        if !Offer::JSON.has_media(request.header("accept").unwrap_or("")) {
+            response::accepted(&request, &Offer::JSON)?;
+        }
         // Meant for people, whoever asks.
-        let document = response::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..accepted });
+        let document = response::document(StatusCode::OK, &self.0, Accepted { pretty: true, ..Accepted::JSON });
         Ok(response::unrecorded(document))
     }
 }

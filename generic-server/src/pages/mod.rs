@@ -27,7 +27,7 @@ pub use snapshots::Snapshots;
 pub use socket::DebugSocket;
 pub use statusz::Statusz;
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use machinery::{Value, meta::status::Status};
 
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// What the component calls itself.
-const COMPONENT: &str = "kube-apiserver";
+const COMPONENT: &str = "apiserver";
 
 const GROUP: &str = "config.k8s.io";
 /// The versions of the documents, which are the same.
@@ -52,11 +52,12 @@ enum Wanted {
 }
 
 /// Reads `Accept`. Documents must be asked for by their kind: what is accepted by its media type alone is the text.
-fn wanted(accept: &str, kind: &str) -> Option<Wanted> {
+fn wanted(accept: &str, kind: &str, serves_cbor: bool) -> Option<Wanted> {
     if accept.is_empty() {
         return Some(Wanted::Text);
     }
     let mut clauses: Vec<(f32, Wanted)> = accept.split(',').filter_map(|clause| clause_of(clause, kind)).collect();
+    clauses.retain(|(_, wanted)| serves_cbor || !matches!(wanted, Wanted::Document(Media::Cbor, _)));
     clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
     clauses.first().map(|(_, wanted)| *wanted)
 }
@@ -67,6 +68,7 @@ fn clause_of(clause: &str, kind: &str) -> Option<(f32, Wanted)> {
         "text/plain" | "text/*" | "*/*" => None,
         "application/json" => Some(Media::Json),
         "application/yaml" => Some(Media::Yaml),
+        "application/cbor" => Some(Media::Cbor),
         _ => return None,
     };
     let (mut quality, mut asked) = (1.0, [None; 3]);
@@ -96,8 +98,12 @@ fn page(
     text: impl FnOnce() -> String,
     document: impl FnOnce() -> Value,
 ) -> Result<Response, Status> {
-    match wanted(request.header("accept").unwrap_or(""), kind) {
-        None => Err(Status::not_acceptable(&["application/json", "application/yaml", "text/plain"])),
+    let serves_cbor = request.serves_cbor();
+    match wanted(request.header("accept").unwrap_or(""), kind, serves_cbor) {
+        None => {
+            let known = ["application/json", "application/yaml", "text/plain", "application/cbor"];
+            Err(Status::not_acceptable(&known[..if serves_cbor { 4 } else { 3 }]))
+        }
         Some(Wanted::Text) => Ok(response::text(StatusCode::OK, text())),
         Some(Wanted::Document(media, version)) => {
             let mut document = document();
@@ -105,7 +111,12 @@ fn page(
             document.set(&["apiVersion"], format!("{GROUP}/{version}"));
             document.set(&["metadata", "name"], COMPONENT);
             let accepted = Accepted { media, form: Form::Whole, pretty: false };
-            Ok(response::document(StatusCode::OK, &document, accepted))
+            let mut response = response::document(StatusCode::OK, &document, accepted);
+            let content_type = format!("{};g={GROUP};v={version};as={kind}", media.name());
+            if let Ok(content_type) = HeaderValue::from_str(&content_type) {
+                response.headers_mut().insert(CONTENT_TYPE, content_type);
+            }
+            Ok(response)
         }
     }
 }
@@ -124,7 +135,8 @@ mod tests {
 
     #[test]
     fn the_text_is_for_whoever_names_no_document() {
-        let check = |accept: &str, expect: Option<Wanted>| assert_eq!(wanted(accept, "Statusz"), expect, "{accept}");
+        let check =
+            |accept: &str, expect: Option<Wanted>| assert_eq!(wanted(accept, "Statusz", false), expect, "{accept}");
         check("", Some(Wanted::Text));
         check("*/*", Some(Wanted::Text));
         check("text/plain;q=0.1", Some(Wanted::Text));
@@ -135,6 +147,9 @@ mod tests {
         check(&format!("{document};q=0.5,text/plain"), Some(Wanted::Text));
         check("application/yaml;as=Statusz;v=v1beta1;g=config.k8s.io", Some(Wanted::Document(Media::Yaml, "v1beta1")));
         check("application/json;as=Flagz;v=v1beta1;g=config.k8s.io", None);
+        let cbor = "application/cbor;as=Statusz;v=v1beta1;g=config.k8s.io";
+        check(cbor, None);
+        assert_eq!(wanted(cbor, "Statusz", true), Some(Wanted::Document(Media::Cbor, "v1beta1")));
         check("application/json;as=Statusz;v=v9;g=config.k8s.io", None);
     }
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 use machinery::{
     Str,
-    codec::{json, protobuf, yaml},
+    codec::{cbor, json, protobuf, yaml},
     meta::{
         go_text::quote,
         go_url::GoUrl,
@@ -200,6 +200,7 @@ fn json_of(pieces: Vec<Bytes>, accepted: Accepted) -> Result<Vec<Bytes>, String>
         Media::Json => json::decode(&body).map_err(|e| e.to_string())?,
         Media::Yaml => yaml::decode(&body).map_err(|e| e.to_string())?,
         Media::Protobuf => protobuf::decode(&body).map_err(|e| e.to_string())?,
+        Media::Cbor => cbor::decode(&body).map_err(|e| e.to_string())?,
     };
     Ok(vec![json::encode_document(&value).into()])
 }

@@ -40,6 +40,7 @@ use crate::response::{self, NO_CACHE, Response};
 use crate::{
     body::Body,
     metrics::{Metrics, Turn},
+    negotiate::{Media, ServesCbor},
     request::{Request, RequestBody, RequestParts, Rest, mend_headers, waits_to_send},
     serve::{Lasting, Lifecycle, Peer},
     server::GenericServer,
@@ -71,6 +72,10 @@ pub struct Pipeline {
     pub request_timeout: Duration,
     /// Whether large answers are compressed for clients that take gzip.
     pub compress: bool,
+    /// Whether documents may be CBOR.
+    pub serves_cbor: bool,
+    /// Whether connections of strangers over HTTP/2 end with each answer (the gate UnauthenticatedHTTP2DOSMitigation).
+    pub parts_with_strangers: bool,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// When all of this ends.
@@ -120,6 +125,9 @@ impl Pipeline {
         });
         request.extensions.insert(self.lifecycle.clone());
         request.extensions.insert(self.metrics.clone());
+        if self.serves_cbor {
+            request.extensions.insert(ServesCbor);
+        }
         let span = tracing::info_span!("request", audit_id = %request.audit_id, method = %request.method, path = %request.info.path);
         self.answer(request, received, rest).instrument(span).await
     }
@@ -131,6 +139,9 @@ impl Pipeline {
         rest: Option<Arc<Rest>>,
     ) -> http::Response<Body> {
         let wanted = response::negotiated(&request);
+        let is_cbor = wanted.is_some_and(|wanted| wanted.media == Media::Cbor);
+        let wanted_early = if is_cbor { response::negotiated_early(&request) } else { wanted };
+        let is_resource = request.info.is_resource;
         let label = self.metrics.start(&request);
         let (audit_id, audit) = (request.audit_id.clone(), request.audit.clone());
         let origin = request.header("origin").map(str::to_owned);
@@ -151,8 +162,8 @@ impl Pipeline {
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => {
-                let response = response::refusal(&status, response::or_indented(wanted));
-                seen.trace.serialized(response)
+                let wanted = if is_resource && seen.turn().served { wanted } else { wanted_early };
+                seen.trace.serialized(response::refusal(&status, response::or_indented(wanted)))
             }
         };
         if let Some(lasting) = seen.lasting() {
@@ -222,7 +233,7 @@ impl Pipeline {
             seen.token_notes.get_or_init(|| notes);
         }
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
-        let http2 = request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
+        let http2 = self.parts_with_strangers && request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
         seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
         if let Err(status) = authenticated {
             seen.is_early.get_or_init(|| true);

@@ -5,7 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use machinery::Str;
 use storage::{Store, encrypt::Encryption};
 
-use super::{encoded::Encoded, measured::Measured};
+use super::{
+    encoded::{Encoded, Form},
+    measured::Measured,
+};
 use crate::{
     features::{Features, Versions},
     resource::{Enablement, Resource},
@@ -34,10 +37,17 @@ impl Backing {
             Some(encryption) => encryption.wrap(measured, &row.group, &row.plural),
             None => measured,
         };
-        let has_protobuf = row.built_in && !ALWAYS_JSON.contains(&row.group.as_str());
-        if placement.protobuf && has_protobuf { Arc::new(Encoded(store)) } else { store }
+        let form = match row.built_in {
+            true if placement.protobuf && !ALWAYS_JSON.contains(&row.group.as_str()) => Form::Protobuf,
+            false if self.settings.features.is_on(CBOR) => Form::Cbor,
+            _ => return store,
+        };
+        Arc::new(Encoded { store, form })
     }
 }
+
+/// The gate with which custom resources are written as CBOR.
+const CBOR: &str = "CBORServingAndStorage";
 
 /// Groups whose objects upstream writes as JSON, whatever it is told.
 const ALWAYS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
-    codec::{json, protobuf, scan},
+    codec::{cbor, json, protobuf, scan},
     schema::{self, LazySchema, Shape},
 };
 use storage::{
@@ -147,7 +147,10 @@ impl StoredForm {
     /// Whether stored bytes hold the same object as others do, however they are written.
     pub fn same(&self, stored: &[u8], other: &[u8]) -> bool {
         let read = |bytes: &[u8]| {
-            let mut object = json::decode(bytes).ok()?;
+            let mut object = match bytes.starts_with(cbor::SELF_DESCRIBED) {
+                true => cbor::decode(bytes).ok()?,
+                false => json::decode(bytes).ok()?,
+            };
             object.remove_at(&["metadata", "resourceVersion"]);
             Some(object)
         };
@@ -187,7 +190,7 @@ impl StoredForm {
         Ok(Decoded { bytes: bytes.freeze(), version_at, labels: labels(&metadata), fields })
     }
 
-    /// Brings bytes of another writer (protobuf, another member order, another version, a resourceVersion within) into
+    /// Brings bytes of another writer (protobuf, CBOR, another member order, another version, a resourceVersion within) into
     /// this form.
     fn rewrite(&self, stored: &[u8]) -> Result<Bytes, DecodeError> {
         if let Some(why) = encrypt::broken(stored) {
@@ -195,6 +198,8 @@ impl StoredForm {
         }
         let mut object = if stored.starts_with(PROTOBUF) {
             self.read_protobuf(stored)?
+        } else if stored.starts_with(cbor::SELF_DESCRIBED) {
+            cbor::decode(stored).map_err(|e| DecodeError(e.to_string()))?
         } else {
             json::decode(stored).map_err(|e| DecodeError(e.to_string()))?
         };

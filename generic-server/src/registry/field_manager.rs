@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use machinery::{
     Str, Value,
-    codec::yaml,
+    codec::{cbor, yaml},
     meta::{
         GroupResource, GvkRef, TimeForm, Timestamp,
         status::{Cause, Status},
@@ -17,6 +17,7 @@ use machinery::{
 
 use crate::{
     decode,
+    negotiate::Media,
     options::{FieldValidation, WriteOptions},
     registry::{Change, Registry, Write},
     resource::{Converter, Resource},
@@ -174,7 +175,16 @@ pub fn track_posted(kind: GvkRef<'_>, subresource: &str, options: &WriteOptions,
 }
 
 /// Reads an applied configuration: an object (nothing is an empty one), and keys that the document repeats.
-pub(crate) fn read_applied(bytes: &Bytes, validation: FieldValidation) -> Result<(Value, Option<String>), Status> {
+pub(crate) fn read_applied(
+    bytes: &Bytes,
+    media: Media,
+    validation: FieldValidation,
+) -> Result<(Value, Option<String>), Status> {
+    if media == Media::Cbor {
+        let config =
+            cbor::decode(bytes).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+        return Ok((if config.is_null() { Value::object() } else { config }, None));
+    }
     let strict = validation != FieldValidation::Ignore;
     let bad =
         |e: yaml::YamlError| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"));
@@ -222,10 +232,10 @@ impl<'a> Apply<'a> {
         row: &'a Resource,
         registry: &'a Registry,
         (namespace, name, subresource): (&'a str, &'a str, &'a str),
-        bytes: &Bytes,
+        (bytes, media): (&Bytes, Media),
         options: &'a WriteOptions,
     ) -> Result<Self, Status> {
-        let (config, repeated) = read_applied(bytes, options.field_validation)?;
+        let (config, repeated) = read_applied(bytes, media, options.field_validation)?;
         Ok(Apply { row, registry, namespace, name, subresource, options, config, repeated })
     }
 

@@ -9,6 +9,7 @@ use machinery::{Str, Value, codec::json, meta::status::Status};
 use super::{Change, Deleted, Registry, Write, Written, metadata};
 use crate::{
     decode,
+    negotiate::Media,
     options::{DeleteOptions, WriteOptions},
     registry::field_manager::{self, Apply},
 };
@@ -118,7 +119,7 @@ impl Registry {
         let options = WriteOptions { force: true, ..options_of(manager) };
         let (user, mut warnings) = (User::loopback(), Vec::new());
         let config = json::encode(config).into();
-        let apply = Apply::read(&self.row, self, place, &config, &options)?;
+        let apply = Apply::read(&self.row, self, place, (&config, Media::Yaml), &options)?;
         let mut write = self.own(&options, &user, &mut warnings, (namespace, subresource));
         self.update(&mut write, name, &apply).await
     }

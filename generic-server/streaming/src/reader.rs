@@ -17,6 +17,8 @@ use crate::websocket::{Frame, Idle, NORMAL, WebSocketReader, sink};
 pub enum Encoding {
     /// As it is.
     Binary,
+    /// As text, which it is.
+    Text,
     /// In Base64, each message for itself.
     Base64,
 }
@@ -78,8 +80,9 @@ impl<P: Pieces> Pieces for Parts<P> {
     }
 }
 
-/// Sends each piece as a message.
-async fn messages<C, P>(client: C, encoding: Encoding, mut pieces: P)
+/// Sends each piece as a message, until there is no more or the client closes the WebSocket. What the client sends is passed
+/// over.
+pub async fn messages<C, P>(client: C, encoding: Encoding, mut pieces: P)
 where
     C: AsyncRead + AsyncWrite + Send + 'static,
     P: Pieces,
@@ -93,6 +96,7 @@ where
         while let Some(piece) = pieces.next().await {
             let frame = match encoding {
                 Encoding::Binary => Frame::Binary(piece),
+                Encoding::Text => Frame::Text(piece),
                 Encoding::Base64 => Frame::Text(STANDARD.encode(piece).into()),
             };
             if sink.send(frame).await.is_err() {
@@ -160,6 +164,8 @@ mod tests {
         assert_eq!(found, b"\x82\x00\x82\x03one\x82\x03two\x88\x02\x03\xe8");
         let found = received(Encoding::Base64, &[b"foo\n"]).await;
         assert_eq!(found, b"\x81\x00\x81\x08Zm9vCg==\x88\x02\x03\xe8");
+        let found = received(Encoding::Text, &[b"foo\n"]).await;
+        assert_eq!(found, b"\x82\x00\x81\x04foo\n\x88\x02\x03\xe8");
         let long = received(Encoding::Binary, &[&[7; MESSAGE + 1]]).await;
         assert_eq!(long.len(), 2 + (4 + MESSAGE) + (2 + 1) + 4);
     }

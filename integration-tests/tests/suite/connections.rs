@@ -115,6 +115,21 @@ async fn whoever_resets_one_request_after_the_other_is_sent_away_and_fills_no_lo
 }
 
 #[tokio::test]
+async fn connections_of_strangers_stay_where_their_gate_is_off() {
+    let mut server = Server::prepare();
+    server.set_arguments(&["--feature-gates=UnauthenticatedHTTP2DOSMitigation=false"]);
+    server.run();
+    let (mut sender, connection) = http2(&server).await;
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        let unknown = request(Method::GET, "/version", "nobody", nothing());
+        let answer = sender.send_request(unknown).await.expect("an answer");
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        answer.into_body().collect().await.expect("a body");
+    }
+}
+
+#[tokio::test]
 async fn a_small_body_that_nobody_reads_is_taken_before_the_answer() {
     let server = Server::start();
     let (mut sender, connection) = http2(&server).await;

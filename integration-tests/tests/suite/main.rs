@@ -4,6 +4,7 @@ mod admission_manifests;
 mod aggregation;
 mod audit;
 mod bad_input;
+mod cbor;
 mod connections;
 mod controllers;
 mod conversion;

@@ -12,7 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use http::StatusCode;
 use machinery::{
     Map, Value,
-    codec::{json, protobuf, yaml},
+    codec::{cbor, json, protobuf, yaml},
     meta::{status::Status, time},
     object,
 };
@@ -66,6 +66,7 @@ impl View {
             objects.sort_by_cached_key(|object| rank(object.bytes()));
         }
         let layout = Layout::of(&self, meta);
+        let count = objects.len();
         if objects.is_empty() {
             return Ok(self.respond(StatusCode::OK, Body::full(layout.empty(&self))));
         }
@@ -75,8 +76,11 @@ impl View {
         let writer = Writer { now: time::Timestamp::now().seconds(), lister: lister.clone(), view: self, keep };
         let mut pieces = match writer.view.media() {
             Media::Protobuf => Pieces::of_messages(writer, source, &layout).await?,
-            _ => {
-                let (head, tail) = layout.texts(&writer.view);
+            media => {
+                let (head, tail) = match media {
+                    Media::Cbor => layout.cbor(count),
+                    _ => layout.texts(&writer.view),
+                };
                 Pieces { writer, source, head, tail: Some(tail), begun: false, length: None }
             }
         };
@@ -270,6 +274,23 @@ impl Layout {
         (head, tail)
     }
 
+    /// CBOR's members are sorted, too, and the items are counted before they come.
+    fn cbor(&self, items: usize) -> (Vec<u8>, Vec<u8>) {
+        let order = |name: &str| (name.len(), name.to_owned());
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_by_key(|(name, _)| order(name));
+        let (mut head, mut tail) = (cbor::SELF_DESCRIBED.to_vec(), Vec::new());
+        cbor::begin_map(&mut head, members.len() + 1);
+        for (name, value) in members {
+            let out = if order(name) < order(self.items) { &mut head } else { &mut tail };
+            cbor::put_text(out, name);
+            cbor::put(out, value, None);
+        }
+        cbor::put_text(&mut head, self.items);
+        cbor::begin_array(&mut head, items);
+        (head, tail)
+    }
+
     /// YAML's members are sorted: some stand before the items, some behind them.
     fn yaml(&self) -> (Vec<u8>, Vec<u8>) {
         let part = |wanted: &dyn Fn(&str) -> bool| {
@@ -367,6 +388,11 @@ impl Writer {
             out.extend(yaml::encode(&Value::from(vec![self.value(&json)?])));
             return Ok(());
         }
+        if accepted.media == Media::Cbor {
+            let whole = built_in && matches!(accepted.form, Form::Whole | Form::Aggregated);
+            cbor::put(out, &self.value(&json)?, whole.then(|| &*self.view.entry.row.schema));
+            return Ok(());
+        }
         if !first {
             out.push(b',');
         }
@@ -392,9 +418,9 @@ impl Writer {
     /// Whether a text is made by way of a tree.
     fn parses(&self) -> bool {
         let accepted = self.view.accepted;
-        let indented = accepted.pretty || accepted.media == Media::Yaml;
+        let made = accepted.pretty || matches!(accepted.media, Media::Yaml | Media::Cbor);
         let text = accepted.media != Media::Protobuf;
-        text && (indented || self.view.version.is_some() || matches!(accepted.form, Form::Table { .. }))
+        text && (made || self.view.version.is_some() || matches!(accepted.form, Form::Table { .. }))
     }
 
     /// The JSON of an object in the version asked for.

@@ -15,7 +15,8 @@ use machinery::{
 };
 
 use crate::openapi::{
-    frame::Frame,
+    cbor,
+    frame::{Described, Frame},
     members::{Encoding, Members, Part, Parts},
     row::{Added, Published, hash_with},
     schemas::Schemas,
@@ -23,7 +24,6 @@ use crate::openapi::{
 };
 use crate::{
     body::Piece,
-    features::Minor,
     table::{Entry, ResourceTable},
 };
 
@@ -55,13 +55,14 @@ enum Source {
 
 /// What the document of v2 has of built-in rows, by encoding.
 struct BuiltIn {
+    described: Described,
     entries: Vec<Arc<Entry>>,
     parts: [OnceLock<(Parts, BTreeSet<TypeId>)>; 2],
 }
 
 /// Built-in definitions for documents of custom resources: those of kinds with the same subresources refer to the same.
 pub(super) struct Shared {
-    version: Minor,
+    described: Described,
     kept: Mutex<HashMap<SharedKey, Vec<Arc<Piece>>>>,
 }
 
@@ -74,11 +75,11 @@ impl Documents {
         before: Option<&Documents>,
         tables: Vec<Arc<ResourceTable>>,
         published: &Published,
-        version: Minor,
+        described: Described,
     ) -> Self {
         let (mut by_name, changed) = match before {
             Some(before) => (before.by_name.clone(), changed_groups(&before.tables, &tables)),
-            None => (pages(published, version), tables.iter().flat_map(|t| t.group_names().cloned()).collect()),
+            None => (pages(published, described), tables.iter().flat_map(|t| t.group_names().cloned()).collect()),
         };
         for group in &changed {
             let old = before.map(|before| named_sources(&before.tables, group)).unwrap_or_default();
@@ -86,7 +87,7 @@ impl Documents {
             let kept: BTreeSet<Str> = new.iter().map(|(name, _)| name.clone()).collect();
             for (name, source) in new {
                 if !by_name.get(&name).is_some_and(|known| known.source.is(&source)) {
-                    let document = Arc::new(Document::new(&name, source, published, version));
+                    let document = Arc::new(Document::new(&name, source, published, described));
                     by_name.insert(name, document);
                 }
             }
@@ -103,7 +104,7 @@ impl Documents {
         Documents {
             by_name,
             index: OnceLock::new(),
-            built_in: built_in.unwrap_or_else(|| Arc::new(BuiltIn::new(&tables))),
+            built_in: built_in.unwrap_or_else(|| Arc::new(BuiltIn::new(&tables, described))),
             tables,
             v2_hash: OnceLock::new(),
         }
@@ -143,10 +144,10 @@ impl Documents {
     }
 
     /// The hash of the document of v2, in every encoding.
-    pub(super) fn v2_hash(&self, published: &Published, version: Minor) -> &str {
+    pub(super) fn v2_hash(&self, published: &Published, described: Described) -> &str {
         self.v2_hash.get_or_init(|| {
             hash_with(|context| {
-                context.update(&version.0.to_be_bytes());
+                context.update(&described.seed());
                 for entry in self.built_in.entries.iter().chain(self.customs()) {
                     context.update(entry.openapi.hash(&entry.row, published).as_ref());
                 }
@@ -170,7 +171,7 @@ impl Documents {
         if !missing.is_empty() {
             parts.definitions.extend(shared.following(Flavor::V2, encoding, missing));
         }
-        Frame::Swagger(shared.version).around(parts, encoding)
+        Frame::Swagger(shared.described.version).around(parts, encoding)
     }
 }
 
@@ -189,10 +190,10 @@ fn changed_groups(before: &[Arc<ResourceTable>], after: &[Arc<ResourceTable>]) -
     before.iter().zip(after).flat_map(|(before, after)| after.changed_groups(before)).collect()
 }
 
-fn pages(published: &Published, version: Minor) -> OrdMap<Str, Arc<Document>> {
+fn pages(published: &Published, described: Described) -> OrdMap<Str, Arc<Document>> {
     let page = |page: &'static v3::Page| {
         let name = Str::new_static(page.name);
-        let document = Document::new(&name, Source::Page(page), published, version);
+        let document = Document::new(&name, Source::Page(page), published, described);
         (name, Arc::new(document))
     };
     v3::PAGES.iter().map(page).collect()
@@ -240,9 +241,9 @@ impl Source {
 }
 
 impl Document {
-    fn new(name: &Str, source: Source, published: &Published, version: Minor) -> Self {
+    fn new(name: &Str, source: Source, published: &Published, described: Described) -> Self {
         let hash = hash_with(|context| {
-            context.update(&version.0.to_be_bytes());
+            context.update(&described.seed());
             context.update(name.as_bytes());
             if let Source::Rows(rows) = &source {
                 for entry in rows {
@@ -264,16 +265,19 @@ impl Document {
             return custom(rows, encoding, shared, published);
         }
         let make = || {
-            let (paths, schemas) = match &self.source {
+            let (mut paths, schemas) = match &self.source {
                 Source::Group(name) => v3::group(name),
                 Source::Page(page) => page.content(),
                 Source::Rows(rows) => v3::group_version(&rows.iter().map(|entry| &entry.row).collect::<Vec<_>>()),
             };
+            if shared.described.cbor && matches!(self.source, Source::Rows(_)) {
+                cbor::add_all(&mut paths);
+            }
             let mut members = Members::first(Flavor::V3, encoding, Part::Paths);
             members.put_all(&paths);
             let definitions = definitions(Flavor::V3, encoding, &schemas);
             let parts = Parts { paths: members.finish(), definitions, ..Parts::default() };
-            Frame::BuiltIn(shared.version).around(parts, encoding)
+            Frame::BuiltIn(shared.described.version).around(parts, encoding)
         };
         self.pieces[usize::from(encoding == Encoding::Protobuf)].get_or_init(make).clone()
     }
@@ -305,16 +309,16 @@ fn definitions(flavor: Flavor, encoding: Encoding, schemas: &Schemas) -> Vec<Arc
 }
 
 impl BuiltIn {
-    fn new(tables: &[Arc<ResourceTable>]) -> Self {
+    fn new(tables: &[Arc<ResourceTable>], described: Described) -> Self {
         let entries = tables.iter().flat_map(|t| t.entries()).filter(|entry| entry.row.built_in).cloned();
-        BuiltIn { entries: entries.collect(), parts: Default::default() }
+        BuiltIn { described, entries: entries.collect(), parts: Default::default() }
     }
 
     fn parts(&self, encoding: Encoding) -> &(Parts, BTreeSet<TypeId>) {
         self.parts[usize::from(encoding == Encoding::Protobuf)].get_or_init(|| {
             let rows: Vec<_> = self.entries.iter().map(|entry| &entry.row).collect();
             let mut members = Members::first(Flavor::V2, encoding, Part::Paths);
-            let (schemas, shared) = v2::built_in(&rows, &mut members);
+            let (schemas, shared) = v2::built_in(&rows, self.described, &mut members);
             let mut parameters = Members::first(Flavor::V2, encoding, Part::Parameters);
             shared.iter().for_each(|(name, parameter)| parameters.put(name, parameter));
             let parts = Parts {
@@ -328,9 +332,9 @@ impl BuiltIn {
 }
 
 impl Shared {
-    /// Nothing yet. `version` is what documents of built-in groups say that they describe.
-    pub(super) fn new(version: Minor) -> Self {
-        Shared { version, kept: Mutex::default() }
+    /// Nothing yet. `described` is what documents of built-in groups say that they describe.
+    pub(super) fn new(described: Described) -> Self {
+        Shared { described, kept: Mutex::default() }
     }
 
     /// These definitions, before all others.

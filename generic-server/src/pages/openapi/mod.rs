@@ -13,11 +13,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use machinery::{meta::Status, schema::openapi::Flavor};
 
 use self::documents::{Document, Documents, Shared};
-use crate::openapi::{members::Encoding, row::Published};
+use crate::openapi::{Described, members::Encoding, row::Published};
 use crate::{
     body::{Body, Piece},
     endpoint::Endpoint,
-    features::Minor,
     request::Request,
     response::Response,
     table::{Entry, ResourceTable},
@@ -27,16 +26,21 @@ use crate::{
 pub struct OpenApi {
     tables: Vec<Arc<ArcSwap<ResourceTable>>>,
     published: Published,
-    version: Minor,
+    described: Described,
     made: ArcSwapOption<Documents>,
     shared: Shared,
 }
 
 impl OpenApi {
-    /// Of these servers' tables. `published` knows the schemas of custom resources; `version` is what the built-in ones are of.
-    pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, published: Published, version: Minor) -> Arc<Self> {
-        let (made, shared) = (ArcSwapOption::empty(), Shared::new(version));
-        Arc::new(OpenApi { tables, published, version, made, shared })
+    /// Of these servers' tables. `published` knows the schemas of custom resources; `described` is what the built-in ones are of.
+    pub fn new(
+        tables: Vec<Arc<ArcSwap<ResourceTable>>>,
+        published: Published,
+        described: impl Into<Described>,
+    ) -> Arc<Self> {
+        let described = described.into();
+        let (made, shared) = (ArcSwapOption::empty(), Shared::new(described));
+        Arc::new(OpenApi { tables, published, described, made, shared })
     }
 
     /// The documents for the rows as they are now. Those whose rows are the same stay as they are.
@@ -48,7 +52,7 @@ impl OpenApi {
         {
             return made.clone();
         }
-        let made = Arc::new(Documents::after(before.as_deref(), tables, &self.published, self.version));
+        let made = Arc::new(Documents::after(before.as_deref(), tables, &self.published, self.described));
         self.made.store(Some(made.clone()));
         made
     }
@@ -187,7 +191,7 @@ impl OpenApi {
         let Some((encoding, media)) = negotiate(&request.headers, &V2) else {
             return empty(StatusCode::NOT_ACCEPTABLE);
         };
-        let hash = made.v2_hash(&self.published, self.version);
+        let hash = made.v2_hash(&self.published, self.described);
         if has(request, hash) {
             return hashed(empty(StatusCode::NOT_MODIFIED), hash, false);
         }
