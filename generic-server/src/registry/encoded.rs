@@ -75,7 +75,7 @@ impl Store for Encoded {
     }
 
     async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
-        self.0.revision_at(time).await
+        self.store.revision_at(time).await
     }
 
     async fn count(&self, prefix: &str) -> Result<usize, Error> {
