@@ -180,10 +180,10 @@ async fn documents_come_and_go_as_cbor_where_the_server_has_it() {
     // What upstream's router refuses is JSON.
     let refused = served.send_cbor((Method::PUT, ""), CBOR, empty.clone()).await;
     assert_eq!((refused.code, refused.content_type.as_str()), (405, "application/json"));
-    let watch = served.send_cbor((Method::GET, "?watch=1&resourceVersion=100000"), CBOR, empty).await;
+    let watch = served.send_cbor((Method::GET, "?watch=1&timeoutSeconds=1"), CBOR, empty).await;
     assert_eq!((watch.code, watch.content_type.as_str()), (200, "application/cbor-seq"));
     let event = cbor::decode(&watch.bytes).expect("an event");
-    assert_eq!((event.str_at(&["type"]), event.str_at(&["object", "kind"])), (Some("ERROR"), Some("Status")));
+    assert_eq!((event.str_at(&["type"]), event.str_at(&["object", "kind"])), (Some("ADDED"), Some("ConfigMap")));
 
     let document =
         object! { "metadata" => object! { "name" => "b" }, "data" => object! { "k" => "v" }, "unknown" => 1 };
