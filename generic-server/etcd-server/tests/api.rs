@@ -406,6 +406,24 @@ async fn keys_are_served_as_json_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_transaction_puts_is_looked_at_before_what_it_reads() {
+    let Running { server, mut client, folder: _folder } = running(|_| {}).await;
+    put(&mut client, "a", "1").await;
+    let revision = put(&mut client, "a", "2").await;
+    client.compact(revision, None).await.unwrap();
+    let gone = || TxnOp::get("a", Some(GetOptions::new().with_revision(revision - 1)));
+    let unknown = TxnOp::put("a", "3", Some(PutOptions::new().with_lease(7)));
+    let mut check = async |ops: Vec<TxnOp>, expect: &str| {
+        let why = client.txn(Txn::new().and_then(ops)).await.unwrap_err().to_string();
+        assert!(why.contains(expect), "{why}");
+    };
+    check(vec![gone()], "required revision has been compacted").await;
+    check(vec![gone(), unknown.clone()], "requested lease not found").await;
+    check(vec![gone(), TxnOp::txn(Txn::new().and_then([unknown]))], "requested lease not found").await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn clients_without_a_good_certificate_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let [own, other] = ["own", "other"].map(|name| certificates(&folder.path().join(name)));

@@ -6,7 +6,7 @@
 //! verb of its own, `diff`, as a snapshot does (see [`super::Snapshots`]).
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -23,6 +23,7 @@ use machinery::{
         time::{TimeForm, Timestamp},
     },
     object,
+    patch::apply::FieldSet,
     request::resource_info,
 };
 use storage::{
@@ -220,17 +221,27 @@ async fn read(lister: &Lister, key: &str, revision: Option<Revision>) -> Result<
     Ok(found.as_ref().and_then(Entry::object).map(|object| object.bytes().clone()))
 }
 
-/// The managers whose entry is another than before: who has set fields, and when.
+/// The managers that have set fields, and when: those whose entry is new, is of another time or has more fields than before.
+/// One that has lost fields to others has done nothing.
 fn managers(before: Option<&Bytes>, after: &Bytes) -> Vec<Value> {
+    const KEY: [&str; 4] = ["manager", "operation", "subresource", "apiVersion"];
     let entries = |text: &Bytes| -> Vec<Value> {
         let fields = scan::field(text, &["metadata", "managedFields"]).and_then(|fields| json::decode(fields).ok());
         fields.as_ref().and_then(Value::as_array).map(<[Value]>::to_vec).unwrap_or_default()
     };
-    let known: HashSet<Vec<u8>> = before.map(entries).unwrap_or_default().iter().map(json::encode).collect();
-    let changed = entries(after).into_iter().filter(|entry| !known.contains(&json::encode(entry)));
-    let told = changed.map(|entry| {
+    let key = |entry: &Value| KEY.map(|member| entry.str_at(&[member]).unwrap_or_default().to_owned());
+    let fields =
+        |entry: &Value| FieldSet::from_value(entry.get("fieldsV1").unwrap_or(&Value::Null)).unwrap_or_default();
+    let before = before.map(entries).unwrap_or_default();
+    let known: HashMap<_, &Value> = before.iter().map(|entry| (key(entry), entry)).collect();
+    let has_acted = |entry: &Value| {
+        known.get(&key(entry)).is_none_or(|old| {
+            old.get("time") != entry.get("time") || !fields(entry).difference(&fields(old)).is_empty()
+        })
+    };
+    let told = entries(after).into_iter().filter(has_acted).map(|entry| {
         let mut told = object! {};
-        for member in ["manager", "operation", "subresource", "apiVersion", "time"] {
+        for member in KEY.into_iter().chain(["time"]) {
             if let Some(value) = entry.get(member) {
                 told.set(&[member], value.clone());
             }
@@ -270,20 +281,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managers_are_told_whose_entries_are_new_or_others() {
+    fn managers_are_told_that_have_set_fields() {
         let object = |entries: &str| Bytes::from(format!(r#"{{"metadata":{{"managedFields":[{entries}]}}}}"#));
         let entry = |manager: &str, time: u8, fields: &str| {
             format!(
-                r#"{{"manager":"{manager}","operation":"Apply","time":"2026-01-01T00:00:0{time}Z","fieldsV1":{{"f:{fields}":{{}}}}}}"#
+                r#"{{"manager":"{manager}","operation":"Apply","time":"2026-01-01T00:00:0{time}Z","fieldsV1":{{{fields}}}}}"#
             )
         };
-        let before = object(&[entry("a", 1, "x"), entry("b", 1, "x"), entry("c", 1, "x")].join(","));
-        let after = object(&[entry("a", 1, "x"), entry("b", 2, "x"), entry("d", 2, "z")].join(","));
+        let (x, y, both) = (r#""f:x":{}"#, r#""f:y":{}"#, r#""f:x":{},"f:y":{}"#);
+        let before =
+            object(&[("a", x), ("b", x), ("c", x), ("e", both), ("f", x)].map(|(m, f)| entry(m, 1, f)).join(","));
+        let after = [("a", 1, x), ("b", 2, x), ("d", 2, y), ("e", 1, y), ("f", 1, both)];
+        let after = object(&after.map(|(manager, time, fields)| entry(manager, time, fields)).join(","));
         let names = |managers: Vec<Value>| -> Vec<String> {
             managers.iter().map(|m| m.str_at(&["manager"]).unwrap_or_default().to_owned()).collect()
         };
-        assert_eq!(names(managers(Some(&before), &after)), ["b", "d"]);
-        assert_eq!(names(managers(None, &after)), ["a", "b", "d"]);
+        assert_eq!(names(managers(Some(&before), &after)), ["b", "d", "f"]);
+        assert_eq!(names(managers(None, &after)), ["a", "b", "d", "e", "f"]);
         assert!(managers(Some(&before), &object("")).is_empty());
         assert!(managers(None, &Bytes::from_static(b"no JSON")).is_empty());
     }

@@ -132,14 +132,28 @@ impl<'a> Staging<'a> {
         Ok(Path { succeeded, ops, nested: nested.collect::<Result<_, _>>()? })
     }
 
-    /// Refuses what cannot be done, before anything is.
+    /// Refuses what cannot be done, before anything is: first of all puts, then of all ranges.
     fn check_path(&self, path: &Path<'_>) -> Result<(), Refusal> {
+        self.check_each(path, &|op| match op {
+            request_op::Request::Put(request) => self.check_put(request),
+            _ => Ok(()),
+        })?;
+        self.check_each(path, &|op| match op {
+            request_op::Request::Range(request) => self.state.readable(request.revision).map(drop),
+            _ => Ok(()),
+        })
+    }
+
+    fn check_each(
+        &self,
+        path: &Path<'_>,
+        check: &dyn Fn(&request_op::Request) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         for (op, nested) in path.ops.iter().zip(&path.nested) {
             match (&op.request, nested) {
-                (Some(request_op::Request::Put(request)), _) => self.check_put(request)?,
-                (Some(request_op::Request::Range(request)), _) => drop(self.state.readable(request.revision)?),
-                (_, Some(nested)) => self.check_path(nested)?,
-                _ => {}
+                (_, Some(nested)) => self.check_each(nested, check)?,
+                (Some(op), None) => check(op)?,
+                (None, None) => {}
             }
         }
         Ok(())
