@@ -97,7 +97,15 @@ impl Server {
     /// Starts a process that is expected to refuse to run, and gives what it says.
     pub fn run_in_vain(&mut self) -> String {
         self.spawn();
-        let status = self.child.take().expect("just started").wait().expect("waited for");
+        let status = loop {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().expect("waited for"));
+            if let Some(status) = ended {
+                break status;
+            }
+            assert!(!self.log().lines().any(|line| line == "ready"), "it runs:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        self.child = None;
         assert!(!status.success(), "{}", self.log());
         self.log()
     }
