@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, future::Future, io, path::PathBuf, pin::Pin, sy
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
-use prometheus::{IntCounterVec, Opts};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
@@ -16,11 +15,9 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use crate::{
     otlp::{self, Any, ExportRequest, ExportResponse, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans},
-    span::Instrument,
+    queue::{Ended, Losses},
 };
 
-/// So many spans wait to be sent; more are lost (OpenTelemetry's default).
-pub(crate) const QUEUE: usize = 2048;
 /// So many spans are sent at once, or as many as there are after so long (the same).
 const BATCH: usize = 512;
 const LINGER: Duration = Duration::from_secs(5);
@@ -30,48 +27,6 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 /// Which names of attributes the resource uses.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.12.0";
-
-/// A span that has ended, and who made it.
-pub(crate) struct Ended {
-    pub(crate) instrument: &'static Instrument,
-    pub(crate) span: otlp::Span,
-}
-
-/// Spans that were lost.
-#[derive(Clone)]
-pub struct Losses(IntCounterVec);
-
-impl Default for Losses {
-    fn default() -> Self {
-        let name = "apiserver_tracing_lost_spans_total";
-        let opts = Opts::new(name, "Spans that were lost, by why: the queue was full, or the collector took none.");
-        Losses(IntCounterVec::new(opts, &["reason"]).expect("constant names are valid"))
-    }
-}
-
-impl Losses {
-    /// Has them shown among these metrics.
-    pub fn register(&self, registry: &prometheus::Registry) {
-        for reason in ["queue_full", "export_failed"] {
-            self.0.with_label_values(&[reason]);
-        }
-        // Another tracer of the same process (of a test) may be shown there already.
-        let _ = registry.register(Box::new(self.0.clone()));
-    }
-
-    pub(crate) fn no_room(&self, count: u64) {
-        self.0.with_label_values(&["queue_full"]).inc_by(count);
-    }
-
-    fn not_taken(&self, count: usize) {
-        self.0.with_label_values(&["export_failed"]).inc_by(count as u64);
-    }
-
-    /// How many there were.
-    pub fn total(&self) -> u64 {
-        ["queue_full", "export_failed"].iter().map(|reason| self.0.with_label_values(&[reason]).get()).sum()
-    }
-}
 
 /// Where spans go. There is no encryption, as upstream has none.
 #[derive(Clone, Debug, PartialEq, Eq)]

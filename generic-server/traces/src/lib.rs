@@ -15,10 +15,12 @@
 mod context;
 mod export;
 pub mod otlp;
+mod queue;
 mod span;
 mod tracer;
 
 pub use context::{Carried, Context, Remote};
-pub use export::{Destination, Dial, Exporter, Losses, Stream};
-pub use span::{Attributes, Instrument, Kind, Nested, Span, audit_id, client_span, event, inject, is_recording, span};
+pub use export::{Destination, Dial, Exporter, Stream};
+pub use queue::{Instrument, Losses};
+pub use span::{Attributes, Kind, Nested, Span, audit_id, client_span, event, inject, is_recording, span};
 pub use tracer::{Parent, Tracer};

@@ -14,7 +14,7 @@ use http::HeaderMap;
 use crate::{
     context::{Carried, Context, Remote},
     otlp::{self, Any, KeyValue},
-    tracer::Tracer,
+    queue::{COMPONENT, Ended, HTTP, Instrument, Queue},
 };
 
 /// So many attributes, and so many events, a span has (OpenTelemetry's limits).
@@ -22,21 +22,6 @@ const MAX_COUNT: usize = 128;
 /// So long are the values of attributes, in bytes: what a client sends has no room in the queue beyond that. Differs:
 /// upstream keeps any length.
 const MAX_TEXT: usize = 1024;
-
-/// Which part of the server makes a span.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Instrument {
-    /// Its name.
-    pub name: &'static str,
-    /// Its version; empty: none.
-    pub version: &'static str,
-}
-
-/// Spans of what the server does itself.
-pub(crate) static COMPONENT: Instrument = Instrument { name: "k8s.io/component-base/tracing", version: "" };
-/// Spans of requests, that come in and that go out.
-pub(crate) static HTTP: Instrument =
-    Instrument { name: "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", version: "0.65.0" };
 
 /// Which end of a call a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +53,7 @@ pub(crate) struct Active {
 }
 
 struct Recording {
-    tracer: Tracer,
+    queue: Queue,
     instrument: &'static Instrument,
     /// `None`: the span has ended.
     span: Mutex<Option<otlp::Span>>,
@@ -147,7 +132,7 @@ impl Span {
 
     /// A span that is kept.
     pub(crate) fn kept(
-        tracer: &Tracer,
+        queue: &Queue,
         (context, carried): (Context, Carried),
         beginning: Beginning,
         describe: impl FnOnce(&mut Attributes),
@@ -172,7 +157,7 @@ impl Span {
             flags: flags(&context, is_remote),
             ..otlp::Span::default()
         };
-        let recording = Recording { tracer: tracer.clone(), instrument, span: Mutex::new(Some(span)) };
+        let recording = Recording { queue: queue.clone(), instrument, span: Mutex::new(Some(span)) };
         Span(Some(Arc::new(Active { context, carried, recording: Some(recording) })))
     }
 
@@ -314,7 +299,7 @@ impl Drop for Span {
         let Some(recording) = self.recording() else { return };
         if let Some(mut span) = recording.lock().take() {
             span.end_time_unix_nano = nanos(SystemTime::now());
-            recording.tracer.ended(recording.instrument, span);
+            recording.queue.put(Ended { instrument: recording.instrument, span });
         }
     }
 }
@@ -348,7 +333,7 @@ impl Active {
             link: None,
         };
         let identity = (self.context.child(), self.carried.clone());
-        Span::kept(&recording.tracer, identity, beginning, describe)
+        Span::kept(&recording.queue, identity, beginning, describe)
     }
 
     fn event(&self, name: &'static str, describe: impl FnOnce(&mut Attributes)) {

@@ -2,13 +2,11 @@
 
 use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
-use tokio::sync::mpsc;
-
 use crate::{
     context::{Carried, Context, Remote},
-    export::{Ended, Exporter, Losses, QUEUE},
-    otlp,
-    span::{Attributes, Beginning, HTTP, Instrument, Kind, Span},
+    export::Exporter,
+    queue::{HTTP, Instrument, Losses, Queue},
+    span::{Attributes, Beginning, Kind, Span},
 };
 
 /// Makes the first spans of requests.
@@ -18,8 +16,7 @@ pub struct Tracer(Arc<Shared>);
 struct Shared {
     /// Of traces that nobody else has decided about so many of a million are kept.
     per_million: u32,
-    ended: mpsc::Sender<Ended>,
-    losses: Losses,
+    queue: Queue,
 }
 
 /// Where a request comes from, as far as traces know.
@@ -38,9 +35,8 @@ pub enum Parent<'a> {
 impl Tracer {
     /// A tracer, and what sends its spans away.
     pub fn new(per_million: u32, losses: Losses) -> (Self, Exporter) {
-        let (ended, waiting) = mpsc::channel(QUEUE);
-        let tracer = Tracer(Arc::new(Shared { per_million, ended, losses: losses.clone() }));
-        (tracer, Exporter::new(waiting, losses))
+        let (queue, waiting) = Queue::new(losses.clone());
+        (Tracer(Arc::new(Shared { per_million, queue })), Exporter::new(waiting, losses))
     }
 
     /// Begins a trace that nobody has asked for.
@@ -91,14 +87,7 @@ impl Tracer {
             return Span::unkept(context, carried);
         }
         let beginning = Beginning { instrument, name, kind, started, parent, is_remote, link };
-        Span::kept(self, (context, carried), beginning, describe)
-    }
-
-    /// Hands a span over that has ended. Nobody waits for room.
-    pub(crate) fn ended(&self, instrument: &'static Instrument, span: otlp::Span) {
-        if self.0.ended.try_send(Ended { instrument, span }).is_err() {
-            self.0.losses.no_room(1);
-        }
+        Span::kept(&self.0.queue, (context, carried), beginning, describe)
     }
 }
 
@@ -118,7 +107,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        otlp::{Any, KeyValue},
+        otlp::{self, Any, KeyValue},
+        queue,
         span::{self, event, inject, is_recording},
     };
 
@@ -253,7 +243,7 @@ mod tests {
     fn what_finds_no_room_is_counted() {
         let losses = Losses::default();
         let (tracer, _exporter) = Tracer::new(1_000_000, losses.clone());
-        (0..QUEUE + 3).for_each(|_| drop(request(&tracer, Parent::None)));
+        (0..queue::LENGTH + 3).for_each(|_| drop(request(&tracer, Parent::None)));
         assert_eq!(losses.total(), 3);
     }
 }
