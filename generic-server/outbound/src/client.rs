@@ -1,20 +1,18 @@
 //! HTTPS clients for servers that this one calls: aggregated API servers, webhooks.
 
-use std::{
-    error::Error,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::ServerName, sign::SingleCertAndKey};
+use rustls::pki_types::ServerName;
 use traces::Dial;
-use x509::{Roots, ServerVerifier};
 
-use crate::connector::Connector;
+use crate::{
+    connector::Connector,
+    tls::{Identity, Trust, tls_config},
+};
 
 /// A client of one server. It keeps connections open between requests.
 pub type HttpsClient = Client<HttpsConnector<Connector>, OutboundBody>;
@@ -25,26 +23,6 @@ pub type OutboundBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 /// A body that is whole.
 pub fn full(bytes: impl Into<Bytes>) -> OutboundBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
-}
-
-/// Whose certificates are believed.
-#[derive(Clone, Copy, Debug)]
-pub enum Trust<'a> {
-    /// Those that these authorities (PEM) have signed.
-    Bundle(&'a [u8]),
-    /// Those that the machine believes.
-    System,
-    /// Any, as long as the server holds its key.
-    Anybody,
-}
-
-/// A certificate and key by which others know this server, as PEM.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// The certificate chain.
-    pub certificate: Vec<u8>,
-    /// The private key.
-    pub key: Vec<u8>,
 }
 
 /// How long a connection may take to come about.
@@ -88,30 +66,6 @@ pub fn plain_client(dial: Option<&Dial>) -> Result<HttpsClient, String> {
     build(dial, Trust::Anybody, None, None, true)
 }
 
-/// How TLS is spoken with a server that is believed so.
-pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Result<ClientConfig, String> {
-    let provider = Arc::new(provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|e| e.to_string())?;
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(ServerVerifier::insecure(&provider)),
-        Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
-        Trust::Bundle(pem) => {
-            let roots = Roots::from_bundle(pem).map_err(|e| e.to_string())?;
-            Arc::new(ServerVerifier::new(Arc::new(roots), &provider))
-        }
-    };
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-    Ok(match identity.filter(|own| !own.certificate.is_empty()) {
-        Some(own) => {
-            let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|e| e.to_string())?;
-            builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
-        }
-        None => builder.with_no_client_auth(),
-    })
-}
-
 fn build(
     dial: Option<&Dial>,
     trust: Trust<'_>,
@@ -132,12 +86,4 @@ fn build(
     // spreads over the endpoints of a service.
     let connector = builder.enable_http1().wrap_connector(Connector::new(dial.cloned(), CONNECT));
     Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector))
-}
-
-/// The authorities that the machine believes; read when they are first needed.
-static SYSTEM: LazyLock<Arc<Roots>> =
-    LazyLock::new(|| Arc::new(Roots::from_der(&rustls_native_certs::load_native_certs().certs)));
-
-fn provider() -> rustls::crypto::CryptoProvider {
-    rustls::crypto::aws_lc_rs::default_provider()
 }

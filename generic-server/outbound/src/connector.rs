@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tower::Service;
 use traces::{Dial, Stream};
 
-use crate::egress::EgressError;
+use crate::failure::EgressError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 

@@ -6,8 +6,6 @@ use http::{Response, header};
 
 use machinery::{codec::json, meta::go_text};
 
-use crate::egress::EgressError;
-
 /// Why a call has failed, in upstream's words, and what that means for another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -126,6 +124,11 @@ pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     }
     cause.to_string()
 }
+
+/// A failure to connect that says by itself what was dialed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct EgressError(pub(crate) String);
 
 /// What went wrong on the way to `address`.
 pub fn transport(error: &(dyn Error + 'static), host: &str, address: &str) -> String {

@@ -31,6 +31,7 @@ mod kubeconfig;
 mod kubeconfig_webhook;
 mod redirect;
 mod resolve;
+mod tls;
 mod webhook;
 mod webhook_users;
 
@@ -39,12 +40,13 @@ pub use answer::{
     read_by as read_review_by, stated_kind,
 };
 pub use backoff::Backoff;
-pub use client::{HttpsClient, Identity, OutboundBody, Trust, client, client_through, full, plain_client};
+pub use client::{HttpsClient, OutboundBody, client, client_through, full, plain_client};
 pub use client_span::ClientSpan;
 pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, GetError, GetFailure, get};
 pub use kubeconfig::{Credentials, Kubeconfig, Source};
 pub use kubeconfig_webhook::KubeconfigWebhook;
 pub use resolve::{ResolveError, Resolver, ServiceRef, Unavailable};
+pub use tls::{Identity, Trust};
 pub use webhook::{Call, Target, Webhook};
 pub use webhook_users::WebhookUsers;

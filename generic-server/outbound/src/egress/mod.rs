@@ -15,7 +15,10 @@ use tokio_rustls::TlsConnector;
 pub use traces::{Dial, Stream};
 
 pub use self::metrics::EgressMetrics;
-use crate::{Identity, Trust, client::tls_config};
+use crate::{
+    failure::EgressError,
+    tls::{Identity, Trust, tls_config},
+};
 
 /// A part of the world that this server calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,11 +127,6 @@ impl Egress {
         self.selection(network).ok_or_else(missing)
     }
 }
-
-/// A failure to connect that says by itself what was dialed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct EgressError(pub(crate) String);
 
 fn failed(why: impl Into<String>) -> io::Error {
     io::Error::other(EgressError(why.into()))
