@@ -165,7 +165,7 @@ mod tests {
         let found = received(Encoding::Base64, &[b"foo\n"]).await;
         assert_eq!(found, b"\x81\x00\x81\x08Zm9vCg==\x88\x02\x03\xe8");
         let found = received(Encoding::Text, &[b"foo\n"]).await;
-        assert_eq!(found, b"\x82\x00\x81\x04foo\n\x88\x02\x03\xe8");
+        assert_eq!(found, b"\x81\x00\x81\x04foo\n\x88\x02\x03\xe8");
         let long = received(Encoding::Binary, &[&[7; MESSAGE + 1]]).await;
         assert_eq!(long.len(), 2 + (4 + MESSAGE) + (2 + 1) + 4);
     }
