@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use async_trait::async_trait;
 use audit::{
     Auditor, Metrics, Policy,
-    backend::{Backend, Deliver, Log, Output, Webhook},
+    backend::{Backend, Deliver, DeliveryError, Log, Output, Webhook},
 };
 use bytes::Bytes;
 use outbound::{
@@ -25,9 +25,9 @@ struct Events(KubeconfigWebhook);
 
 #[async_trait]
 impl Deliver for Events {
-    async fn deliver(&self, list: Bytes) -> Result<(), String> {
+    async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError> {
         let call = Call { timeout: TIMEOUT, limit: ANSWER };
-        self.0.call(list, call).await.map(drop).map_err(|error| error.to_string())
+        self.0.call(list, call).await.map(drop).map_err(|error| DeliveryError(error.to_string()))
     }
 }
 

@@ -230,7 +230,7 @@ fn first_ready(tasks: &Tasks) -> CancellationToken {
 /// Through which proxies connections leave.
 fn egress(config: &Config, metrics: &prometheus::Registry) -> Result<Egress> {
     let Some(selections) = &config.egress else { return Ok(Egress::default()) };
-    Egress::new(selections, &EgressMetrics::registered(metrics)).map_err(anyhow::Error::msg)
+    Ok(Egress::new(selections, &EgressMetrics::registered(metrics))?)
 }
 
 /// Whether documents may be CBOR.

@@ -65,7 +65,7 @@ fn authorities(config: &Config, pki: &Pki) -> Result<Authorities> {
             Authorities::default()
         }
     };
-    authorities.check().map_err(anyhow::Error::msg)?;
+    authorities.check()?;
     Ok(authorities)
 }
 

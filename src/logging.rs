@@ -5,6 +5,7 @@ mod text;
 
 use std::{backtrace::BacktraceStatus, io::IsTerminal as _, sync::OnceLock};
 
+use generic_server::pages::VerbosityError;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
     Layer as _, Registry, filter::Targets, fmt, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _,
@@ -83,11 +84,11 @@ fn panicked(info: &std::panic::PanicHookInfo<'_>) {
 }
 
 /// Sets `--v` of the running server.
-pub(crate) fn set_verbosity(text: &str) -> Result<(), String> {
-    let verbosity = text.trim().parse().map_err(|_| format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))?;
-    let (logging, handle) = CURRENT.get().ok_or("nothing is logged")?;
+pub(crate) fn set_verbosity(text: &str) -> Result<(), VerbosityError> {
+    let verbosity = text.trim().parse().map_err(|_| VerbosityError::Syntax(text.to_owned()))?;
+    let (logging, handle) = CURRENT.get().ok_or(VerbosityError::NoLog)?;
     let logging = Logging { verbosity, ..logging.clone() };
-    handle.reload(targets(&logging)).map_err(|error| error.to_string())
+    handle.reload(targets(&logging)).map_err(|error| VerbosityError::Log(error.to_string()))
 }
 
 fn targets(logging: &Logging) -> Targets {

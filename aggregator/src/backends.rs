@@ -221,5 +221,6 @@ fn client(spec: &Value, service: &ServiceRef, all: &Backends) -> Result<HttpsCli
         bundle => Trust::Bundle(bundle),
     };
     let dial = all.resolver.egress.to(Network::Cluster);
-    outbound::client_through(dial, trust, Some(service.server_name()), Some(&all.proxy))
+    let client = outbound::client_through(dial, trust, Some(service.server_name()), Some(&all.proxy));
+    client.map_err(|error| error.to_string())
 }

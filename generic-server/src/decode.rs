@@ -3,6 +3,8 @@
 mod cbor;
 mod type_meta;
 
+use std::fmt;
+
 use bytes::Bytes;
 use machinery::{
     Value,
@@ -15,7 +17,7 @@ use machinery::{
         status::Status,
     },
     schema::{
-        self,
+        self, DecodeError,
         builtin::{self, Scheme},
     },
 };
@@ -47,10 +49,10 @@ pub(crate) fn decode_object(
     let (value, mut problems, cut) = expected.parse(bytes, media, validation)?;
     let value = expected.check_kind(value, bytes, media, validation)?;
     let text = matches!(media, Media::Json).then_some(&**bytes);
-    let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(&e))?;
+    let value = conform_text(row, kind, value, text, &mut problems).map_err(|e| expected.unhandled(e))?;
     if cut && depth(&value) >= json::MAX_DEPTH {
         let too_deep = json::decode(bytes).err().map_or_else(String::new, |e| e.to_string());
-        return Err(expected.unhandled(&too_deep));
+        return Err(expected.unhandled(too_deep));
     }
     if !problems.is_empty() && row.built_in && matches!(media, Media::Json) {
         problems = in_order_of_text(bytes, row, kind);
@@ -77,7 +79,7 @@ impl Expected<'_> {
         ))
     }
 
-    fn unhandled(&self, why: &str) -> Status {
+    fn unhandled(&self, why: impl fmt::Display) -> Status {
         let GvkRef { version, kind, .. } = self.gvk;
         Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
@@ -93,7 +95,7 @@ impl Expected<'_> {
         let strict = validation != FieldValidation::Ignore;
         // Whoever looks for the kind alone does not mind numbers elsewhere.
         let json_error = |e: json::JsonError| match e {
-            json::JsonError::NumberRange(_) => self.unhandled(&e.to_string()),
+            json::JsonError::NumberRange(_) => self.unhandled(e),
             e => self.unrecognized(&format!("couldn't get version/kind; json parse error: {e}"), bytes),
         };
         match media {
@@ -132,11 +134,11 @@ impl Expected<'_> {
         if found != self.gvk {
             let other = builtin::by_gvk(group, version, kind);
             let read = other.map_or(Ok(()), |id| protobuf::decode_raw(id, envelope.raw).map(drop));
-            return Err(self.other_kind(found, || read.map_err(|e| e.to_string())));
+            return Err(self.other_kind(found, || read.map_err(|e| DecodeError(e.to_string()))));
         }
-        let no_message = || self.unhandled(&no_message("unstructured.Unstructured"));
+        let no_message = || self.unhandled(no_message("unstructured.Unstructured"));
         let id = builtin::by_gvk(group, version, kind).ok_or_else(no_message)?;
-        protobuf::decode_raw(id, envelope.raw).map_err(|e| self.unhandled(&e.to_string()))
+        protobuf::decode_raw(id, envelope.raw).map_err(|e| self.unhandled(e))
     }
 
     /// The document's apiVersion and kind, as it says. A custom resource is asked for them by name.
@@ -223,14 +225,14 @@ impl Expected<'_> {
     fn without_kind(&self, bytes: &[u8], validation: FieldValidation) -> Status {
         let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes));
         match validation {
-            FieldValidation::Ignore => self.unhandled(&why),
+            FieldValidation::Ignore => self.unhandled(why),
             FieldValidation::Warn | FieldValidation::Strict => self.unrecognized(&why, bytes),
         }
     }
 
     /// A document of another type: it is refused as unknown, as one that cannot be read (`read` says why), or as one that
     /// is none of the type wanted, in this order.
-    fn other_kind(&self, found: GvkRef<'_>, read: impl FnOnce() -> Result<(), String>) -> Status {
+    fn other_kind(&self, found: GvkRef<'_>, read: impl FnOnce() -> Result<(), DecodeError>) -> Status {
         let GvkRef { group, version, kind } = found;
         let why = match other_kind(self.gvk, found, read) {
             Some(why) => why,
@@ -247,9 +249,9 @@ impl Expected<'_> {
 }
 
 /// Whether a document can be read as one of the built-in type that it says it is; why not in the decoder's words.
-pub(crate) fn check_readable(found: GvkRef<'_>, document: &Value) -> Result<(), String> {
+pub(crate) fn check_readable(found: GvkRef<'_>, document: &Value) -> Result<(), DecodeError> {
     let Some(schema) = builtin::schema_of(found.group, found.version, found.kind) else { return Ok(()) };
-    schema::decode(schema, document.clone()).map(drop).map_err(|e| e.to_string())
+    schema::decode(schema, document.clone()).map(drop)
 }
 
 /// What upstream's decoder says of a document of another type than the one wanted ; `None` if it is of
@@ -257,7 +259,7 @@ pub(crate) fn check_readable(found: GvkRef<'_>, document: &Value) -> Result<(), 
 pub(crate) fn other_kind(
     wanted: GvkRef<'_>,
     found: GvkRef<'_>,
-    read: impl FnOnce() -> Result<(), String>,
+    read: impl FnOnce() -> Result<(), DecodeError>,
 ) -> Option<String> {
     let GvkRef { group, version, kind } = found;
     let scheme = Scheme::of_group(wanted.group);
@@ -270,7 +272,7 @@ pub(crate) fn other_kind(
         ));
     }
     if let Err(why) = read() {
-        return Some(why);
+        return Some(why.to_string());
     }
     (kind != wanted.kind).then(|| unconverted(wanted, found))
 }
@@ -290,16 +292,24 @@ pub(crate) fn conform_applied(
     kind: GvkRef<'_>,
     mut value: Value,
     problems: &mut Vec<String>,
-) -> Result<Value, String> {
+) -> Result<Value, DecodeError> {
     if row.built_in || kind.kind != row.kind {
         return conform(row, kind, value, problems);
     }
-    schema::read_applied(&row.schema, &mut value).map_err(|e| e.to_string())?;
+    schema::read_applied(&row.schema, &mut value)?;
     Ok(value)
 }
 
 /// Brings a document into the row's type; unknown fields are dropped and noted in `problems`.
-pub fn conform(row: &Resource, kind: GvkRef<'_>, value: Value, problems: &mut Vec<String>) -> Result<Value, String> {
+///
+/// # Errors
+/// It is not of the type, or the kind refuses it.
+pub fn conform(
+    row: &Resource,
+    kind: GvkRef<'_>,
+    value: Value,
+    problems: &mut Vec<String>,
+) -> Result<Value, DecodeError> {
     conform_text(row, kind, value, None, problems)
 }
 
@@ -310,18 +320,18 @@ fn conform_text(
     value: Value,
     text: Option<&[u8]>,
     problems: &mut Vec<String>,
-) -> Result<Value, String> {
+) -> Result<Value, DecodeError> {
     let own = kind.kind == row.kind;
     let builtin;
     let shape = if own {
         &*row.schema
     } else {
         builtin = builtin::schema_of(kind.group, kind.version, kind.kind);
-        builtin.ok_or_else(|| format!("no kind {:?} is registered", kind.kind))?
+        builtin.ok_or_else(|| DecodeError(format!("no kind {:?} is registered", kind.kind)))?
     };
     if !row.built_in && own {
         let mut value = value;
-        let unknown = schema::read_custom(shape, &mut value).map_err(|e| e.to_string())?;
+        let unknown = schema::read_custom(shape, &mut value)?;
         problems.extend(unknown.iter().map(|path| unknown_field(path)));
         return Ok(value);
     }
@@ -330,13 +340,13 @@ fn conform_text(
     if value.at(&["metadata", "managedFields"]).and_then(Value::as_array).is_some_and(<[Value]>::is_empty) {
         value.set(&["metadata", "managedFields"], vec![Value::object()]);
     }
-    let (mut value, unknown) = schema::decode_text(shape, value, text).map_err(|e| e.to_string())?;
+    let (mut value, unknown) = schema::decode_text(shape, value, text)?;
     problems.extend(unknown.iter().map(|path| unknown_field(path)));
     schema::apply_defaults(shape, &mut value);
     if own {
         value = default_in_storage_version(row, value);
         if let Some(why) = row.strategy.refuse_document(&value) {
-            return Err(why);
+            return Err(DecodeError(why));
         }
     }
     Ok(value)
@@ -405,7 +415,7 @@ pub(crate) fn report(
         }
         FieldValidation::Strict if problems.is_empty() => {}
         FieldValidation::Strict => {
-            return Err(expected.unhandled(&format!("strict decoding error: {}", problems.join(", "))));
+            return Err(expected.unhandled(format!("strict decoding error: {}", problems.join(", "))));
         }
     }
     Ok(())

@@ -25,8 +25,42 @@ use crate::{
 /// One check.
 #[async_trait]
 pub trait Check: Send + Sync {
-    /// Whether all is well; the error goes to the log, and to those who ask for this check alone.
-    async fn check(&self) -> Result<(), String>;
+    /// Whether all is well.
+    ///
+    /// # Errors
+    /// Why not; this goes to the log, and to those who ask for this check alone.
+    async fn check(&self) -> Result<(), Unhealthy>;
+}
+
+/// Why a check fails.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Unhealthy {
+    /// A task is still starting.
+    #[error("not finished")]
+    Starting,
+    /// A task has failed, for this reason.
+    #[error("{0}")]
+    Task(String),
+    /// The shutdown has begun.
+    #[error("process is shutting down")]
+    ShuttingDown,
+    /// The store did not answer within this time.
+    #[error("the store did not answer in {0:?}")]
+    StoreTimeout(Duration),
+    /// The store says itself what troubles it.
+    #[error(transparent)]
+    Store(#[from] storage::Error),
+    /// KMS providers, by their names, are not well.
+    #[error("{}", kms_failures(.0))]
+    Kms(Vec<(String, KmsError)>),
+    /// The watch cache of the resource with these keys is not filled.
+    #[error("the cache of {0} is not filled")]
+    CacheNotFilled(String),
+}
+
+fn kms_failures(failed: &[(String, KmsError)]) -> String {
+    let failed: Vec<String> = failed.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+    failed.join(", ")
 }
 
 /// The checks of one path.
@@ -106,7 +140,7 @@ impl Health {
         self
     }
 
-    async fn run(&self) -> Vec<(String, Result<(), String>)> {
+    async fn run(&self) -> Vec<(String, Result<(), Unhealthy>)> {
         let mut results = Vec::new();
         for (name, check) in &self.checks {
             results.push((name.clone(), check.check().await));
@@ -115,8 +149,8 @@ impl Health {
             let result = match status.state {
                 State::Ready => Ok(()),
                 State::Starting if self.grace.is_some_and(|until| Instant::now() < until) => Ok(()),
-                State::Starting => Err("not finished".to_owned()),
-                State::Failed(why) => Err(why),
+                State::Starting => Err(Unhealthy::Starting),
+                State::Failed(why) => Err(Unhealthy::Task(why)),
             };
             results.push((format!("poststarthook/{}", status.name), result));
         }
@@ -187,7 +221,7 @@ struct Always;
 
 #[async_trait]
 impl Check for Always {
-    async fn check(&self) -> Result<(), String> {
+    async fn check(&self) -> Result<(), Unhealthy> {
         Ok(())
     }
 }
@@ -197,11 +231,11 @@ pub struct TasksReady(pub Tasks, pub Vec<&'static str>);
 
 #[async_trait]
 impl Check for TasksReady {
-    async fn check(&self) -> Result<(), String> {
+    async fn check(&self) -> Result<(), Unhealthy> {
         self.1.iter().try_for_each(|task| match self.0.state(task) {
             Some(State::Ready) => Ok(()),
-            Some(State::Failed(why)) => Err(why),
-            Some(State::Starting) | None => Err("not finished".to_owned()),
+            Some(State::Failed(why)) => Err(Unhealthy::Task(why)),
+            Some(State::Starting) | None => Err(Unhealthy::Starting),
         })
     }
 }
@@ -211,8 +245,8 @@ pub struct NotShuttingDown(pub Lifecycle);
 
 #[async_trait]
 impl Check for NotShuttingDown {
-    async fn check(&self) -> Result<(), String> {
-        if self.0.not_ready().is_cancelled() { Err("process is shutting down".into()) } else { Ok(()) }
+    async fn check(&self) -> Result<(), Unhealthy> {
+        if self.0.not_ready().is_cancelled() { Err(Unhealthy::ShuttingDown) } else { Ok(()) }
     }
 }
 
@@ -221,9 +255,9 @@ pub struct StoreAnswers(pub Arc<dyn storage::Store>, pub Duration);
 
 #[async_trait]
 impl Check for StoreAnswers {
-    async fn check(&self) -> Result<(), String> {
+    async fn check(&self) -> Result<(), Unhealthy> {
         let answer = tokio::time::timeout(self.1, self.0.health()).await;
-        answer.map_err(|_| format!("the store did not answer in {:?}", self.1))?.map_err(|e| e.to_string())
+        Ok(answer.map_err(|_| Unhealthy::StoreTimeout(self.1))??)
     }
 }
 
@@ -232,13 +266,10 @@ pub struct KmsProvider(pub Arc<storage::encrypt::Encryption>, pub Option<usize>)
 
 #[async_trait]
 impl Check for KmsProvider {
-    async fn check(&self) -> Result<(), String> {
-        let health = self.0.kms_health();
-        let failed = |(name, health): (String, Result<(), KmsError>)| health.err().map(|why| format!("{name}: {why}"));
-        let wanted = |at: &usize| self.1.is_none_or(|wanted| wanted == *at);
-        let failed: Vec<String> =
-            health.into_iter().enumerate().filter(|(at, _)| wanted(at)).filter_map(|(_, kms)| failed(kms)).collect();
-        if failed.is_empty() { Ok(()) } else { Err(failed.join(", ")) }
+    async fn check(&self) -> Result<(), Unhealthy> {
+        let wanted = self.0.kms_health().into_iter().enumerate().filter(|(at, _)| self.1.is_none_or(|one| one == *at));
+        let failed: Vec<_> = wanted.filter_map(|(_, (name, health))| Some((name, health.err()?))).collect();
+        if failed.is_empty() { Ok(()) } else { Err(Unhealthy::Kms(failed)) }
     }
 }
 
@@ -247,10 +278,10 @@ pub struct CachesFilled(pub Vec<Arc<storage::cache::Cache>>);
 
 #[async_trait]
 impl Check for CachesFilled {
-    async fn check(&self) -> Result<(), String> {
+    async fn check(&self) -> Result<(), Unhealthy> {
         match self.0.iter().find(|cache| !cache.is_live()) {
             None => Ok(()),
-            Some(cache) => Err(format!("the cache of {} is not filled", cache.prefix())),
+            Some(cache) => Err(Unhealthy::CacheNotFilled(cache.prefix().to_string())),
         }
     }
 }

@@ -59,7 +59,7 @@ use generic_server::resource::Resource;
 
 pub use compatible::resources_as;
 pub use coordination::{LeadershipTimers, server_name};
-pub use server::{KubeCore, Options, build};
+pub use server::{BuildError, KubeCore, Options, build};
 
 /// The rows of all built-in groups but apiextensions.k8s.io and apiregistration.k8s.io, which have servers of their own.
 pub fn resources() -> Vec<Resource> {

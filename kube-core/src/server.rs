@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use auth::{Authorizer, TokenAuthenticators};
+use auth::{Authorizer, TokenAuthenticators, authn::NoRandomNumbers};
 use generic_server::{
     admission::Admission,
     flow_control::FlowControl,
@@ -13,6 +13,7 @@ use generic_server::{
     tasks::Task,
 };
 use machinery::Str;
+use outbound::ClientError;
 
 use crate::{
     admission, admissionregistration, authentication, authorization, certificates,
@@ -71,11 +72,22 @@ pub struct KubeCore {
     pub tasks: Vec<Task>,
 }
 
+/// Why the server cannot be built.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BuildError {
+    /// Verdicts on tokens cannot be cached.
+    #[error(transparent)]
+    Tokens(#[from] NoRandomNumbers),
+    /// Kubelets cannot be called: their authorities, or the certificate to show them, cannot be used.
+    #[error(transparent)]
+    Kubelets(#[from] ClientError),
+}
+
 /// Builds the server.
 ///
 /// # Errors
-/// Certificates for kubelets that cannot be used; no random numbers to be had.
-pub fn build(options: Options<'_>) -> Result<KubeCore, String> {
+/// See [`BuildError`].
+pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
     let Options { backing, listers, admission, authorizer, table, .. } = options;
     let settings = &options.service_accounts;
     let plain = Registries::new(listers, admission);

@@ -6,15 +6,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use auth::{Attributes, Authorizer, User, Verdict};
-use cel::{Authorize, Question};
+use cel::{Authorize, AuthorizerError, AuthorizerVerdict, Question};
 use futures_util::FutureExt;
-use machinery::Str;
 use machinery::request::{RequestInfo, field_terms, label_requirements, resource_info};
 
 /// More often than this an evaluation is not repeated for answers.
 const MAX_ROUNDS: usize = 64;
 
-type Answer = Result<(bool, Str), String>;
+type Answer = Result<AuthorizerVerdict, AuthorizerError>;
 
 /// Asks for one write; each question once.
 pub(crate) struct Asker {
@@ -65,8 +64,8 @@ impl Asker {
         let user = other.as_ref().unwrap_or(&self.user);
         let decision = self.authorizer.authorize(&Attributes { user, info: &info_of(question) }).await;
         match decision.error {
-            Some(error) if decision.verdict != Verdict::Allow => Err(error.to_string()),
-            _ => Ok((decision.verdict == Verdict::Allow, decision.reason)),
+            Some(error) if decision.verdict != Verdict::Allow => Err(AuthorizerError(error.to_string())),
+            _ => Ok(AuthorizerVerdict { allowed: decision.verdict == Verdict::Allow, reason: decision.reason }),
         }
     }
 }
@@ -83,7 +82,7 @@ impl Authorize for Asker {
             }
             None => {
                 self.answers().open.push(question.clone());
-                Err("not known yet".into())
+                Err(AuthorizerError("not known yet".into()))
             }
         }
     }
@@ -136,6 +135,10 @@ mod tests {
         }
     }
 
+    fn told(allowed: bool, reason: &'static str) -> Answer {
+        Ok(AuthorizerVerdict { allowed, reason: reason.into() })
+    }
+
     #[tokio::test]
     async fn an_evaluation_is_repeated_until_all_answers_are_there_and_nothing_is_asked_twice() {
         let slow = Arc::new(Slow(AtomicUsize::new(0)));
@@ -145,10 +148,10 @@ mod tests {
             |resource: &str| Question { resource: resource.into(), verb: "get".into(), ..Question::default() };
         let evaluate = || [asker.authorize(&question("pods")), asker.authorize(&question("secrets"))];
         let answers = asker.with_answers(evaluate).await;
-        assert_eq!(answers, [Ok((true, "because".into())), Ok((false, Str::default()))]);
+        assert_eq!(answers, [told(true, "because"), told(false, "")]);
         // Each is begun when it is first asked, and once more when it is waited for.
         assert_eq!(slow.0.load(Ordering::Relaxed), 4);
-        assert_eq!(evaluate()[0], Ok((true, "because".into())));
+        assert_eq!(evaluate()[0], told(true, "because"));
         assert_eq!(slow.0.load(Ordering::Relaxed), 4);
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn read(plugin: &str, said: &Value, features: &Features) -> Result<Op
         directory: (!directory.is_empty()).then(|| directory.into()),
         users: match users.is_empty() {
             true => None,
-            false => Some(Arc::new(WebhookUsers::load(Path::new(&users))?)),
+            false => Some(Arc::new(WebhookUsers::load(Path::new(&users)).map_err(|error| error.to_string())?)),
         },
     }))
 }

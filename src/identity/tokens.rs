@@ -40,13 +40,12 @@ pub(crate) fn bearer_tokens(
         remote.push(issuers(config, providers, metrics, (server, egress), cancel)?);
     }
     if let Some(given) = &config.authentication.token_webhook {
-        let webhook = KubeconfigWebhook::load_through(&given.file, egress.to(Network::ControlPlane))
-            .map_err(anyhow::Error::msg)?;
+        let webhook = KubeconfigWebhook::load_through(&given.file, egress.to(Network::ControlPlane))?;
         let audiences = texts(&config.authentication.service_accounts.audiences).into();
         let tokens = WebhookTokens::new(webhook, given.version, audiences)?;
         let ttl = given.cache_ttl;
         let cached = CachedTokens::new(vec![Arc::new(tokens)], ttl, ttl, cache_metrics.clone());
-        remote.push(Arc::new(cached.map_err(anyhow::Error::msg)?));
+        remote.push(Arc::new(cached?));
     }
     Ok(BearerTokens {
         local: static_tokens(config, cancel)?.into_iter().collect(),
@@ -92,7 +91,7 @@ fn issuers(
     };
     let own_issuers = options.own_issuers.clone();
     let issuers = Issuers::new(options, providers.config.jwt.clone(), providers.compiled.clone());
-    let issuers = issuers.map_err(anyhow::Error::msg)?;
+    let issuers = issuers?;
     if let Some((path, content)) = &providers.file {
         let controller = "authentication_config_controller";
         let metrics = ReloadMetrics::new(metrics.registry(), controller, server, content);
@@ -122,5 +121,5 @@ async fn replace(
     if !errors.is_empty() {
         return Err(ReloadError::Invalid(all_of(&errors)));
     }
-    issuers.replace(config.jwt, compiled).await.map_err(ReloadError::NotYet)
+    issuers.replace(config.jwt, compiled).await.map_err(|why| ReloadError::NotYet(why.to_string()))
 }

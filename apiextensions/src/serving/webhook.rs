@@ -98,8 +98,8 @@ impl Webhook {
             a.int("object-count", objects.len());
             a.text("UID", &uid);
         });
-        let called = span.within(pin!(self.hook.post(document, call))).await;
-        let body = called.map_err(|why| failed(Failure::Call, why))?;
+        let called = span.within(pin!(self.hook.call(document, call))).await;
+        let body = called.map_err(|why| failed(Failure::Call, why.to_string()))?;
         span.event("Request completed", |_| {});
         converted::of_review(&body, version, &uid).map_err(|why| failed(Failure::Malformed, why))
     }

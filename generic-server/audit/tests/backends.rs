@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use audit::{
     Ack, Attributes, Auditor, Document, Layer, Metrics, Policy, Recorder, Request, Stage,
-    backend::{Backend, Batching, Deliver, Format, Limits, Log, LogFile, Mode, Output, Webhook},
+    backend::{Backend, Batching, Deliver, DeliveryError, Format, Limits, Log, LogFile, Mode, Output, Webhook},
 };
 use bytes::Bytes;
 use prometheus::Registry;
@@ -112,14 +112,14 @@ impl Client {
 
 #[async_trait]
 impl Deliver for Client {
-    async fn deliver(&self, list: Bytes) -> Result<(), String> {
-        self.permits.acquire().await.map_err(|e| e.to_string())?.forget();
+    async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError> {
+        self.permits.acquire().await.map_err(|e| DeliveryError(e.to_string()))?.forget();
         *self.tried.lock().expect("not poisoned") += 1;
         {
             let mut failures = self.failures.lock().expect("not poisoned");
             if *failures > 0 {
                 *failures -= 1;
-                return Err("down".to_owned());
+                return Err(DeliveryError("down".to_owned()));
             }
         }
         let list: Json = serde_json::from_slice(&list).expect("JSON");

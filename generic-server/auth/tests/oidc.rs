@@ -102,7 +102,7 @@ async fn a_provider_that_lies_fails_or_says_too_much_is_not_believed() {
         lock(&provider.answers).insert("/.well-known/openid-configuration".to_owned(), answer);
         let config = provider.config(SUB);
         let (issuers, _) = issuers(config.clone());
-        while issuers.health().is_err_and(|why| why.contains("is not initialized")) {
+        while issuers.health().is_err_and(|why| why.to_string().contains("is not initialized")) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let token = SigningKey::new("k").sign(&provider.claims());

@@ -31,7 +31,10 @@ pub use cost::Cost;
 pub use env::{Env, Structs};
 pub use eval::Variables;
 pub use json::{NotJson, json_of};
-pub use library::authorizer::{Authorize, Question, authorizer, authorizer_type, resource_check, resource_check_type};
+pub use library::authorizer::{
+    Authorize, AuthorizerError, AuthorizerVerdict, Question, authorizer, authorizer_type, resource_check,
+    resource_check_type,
+};
 pub use program::Program;
 pub use syntax::{Issue, Issues};
 pub use types::Type;

@@ -100,14 +100,25 @@ pub(crate) async fn run(database: Arc<Database>, retention: Retention, stop: Can
     }
 }
 
+/// Why it cannot be said how much history to keep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RetentionError {
+    /// There is no such mode.
+    #[error("unknown auto-compaction-mode {0:?}")]
+    Mode(String),
+    /// It is neither a number nor a duration.
+    #[error("error parsing CompactionRetention: time: invalid duration {0:?}")]
+    Duration(String),
+}
+
 /// Reads the two flags, in etcd's words where they are wrong.
 pub(crate) fn parse(
     mode: &str,
     retention: &str,
     duration: impl Fn(&str) -> Option<Duration>,
-) -> Result<Option<Retention>, String> {
+) -> Result<Option<Retention>, RetentionError> {
     if !matches!(mode, "periodic" | "revision") {
-        return Err(format!("unknown auto-compaction-mode {mode:?}"));
+        return Err(RetentionError::Mode(mode.to_owned()));
     }
     let retention = match retention.parse::<u64>() {
         Ok(0) => return Ok(None),
@@ -115,8 +126,7 @@ pub(crate) fn parse(
         Ok(hours) => Retention::Time(Duration::from_secs(hours.saturating_mul(3600))),
         Err(_) => {
             let time = duration(retention);
-            let time =
-                time.ok_or_else(|| format!("error parsing CompactionRetention: time: invalid duration {retention:?}"))?;
+            let time = time.ok_or_else(|| RetentionError::Duration(retention.to_owned()))?;
             match mode {
                 // etcd takes the nanoseconds for a number.
                 "revision" => Retention::Revisions(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
@@ -169,7 +179,7 @@ mod tests {
         assert_eq!(parse("periodic", "2"), Ok(Some(Retention::Time(Duration::from_secs(7200)))));
         assert_eq!(parse("periodic", "30m"), Ok(Some(Retention::Time(Duration::from_secs(1800)))));
         assert_eq!(parse("revision", "1000"), Ok(Some(Retention::Revisions(1000))));
-        assert_eq!(parse("sometimes", "1").unwrap_err(), "unknown auto-compaction-mode \"sometimes\"");
-        assert!(parse("periodic", "long").unwrap_err().starts_with("error parsing CompactionRetention"));
+        assert_eq!(parse("sometimes", "1").unwrap_err().to_string(), "unknown auto-compaction-mode \"sometimes\"");
+        assert!(parse("periodic", "long").unwrap_err().to_string().starts_with("error parsing CompactionRetention"));
     }
 }

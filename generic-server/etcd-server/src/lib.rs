@@ -43,7 +43,7 @@ mod txn;
 mod watch;
 mod window;
 
-pub use compaction::Retention;
+pub use compaction::{Retention, RetentionError};
 pub use run::main;
 pub use serve::{Config, Listen, Server, TlsFiles};
 

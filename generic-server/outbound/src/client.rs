@@ -6,12 +6,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use rustls::pki_types::ServerName;
 use traces::Dial;
 
 use crate::{
     connector::Connector,
-    tls::{Identity, Trust, tls_config},
+    tls::{ClientError, Identity, Trust, server_name, tls_config},
 };
 
 /// A client of one server. It keeps connections open between requests.
@@ -32,21 +31,27 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// A client that shows `identity` if the server asks for it. The server's certificate must be of `server_name`, or else of
 /// the host in the URL.
+///
+/// # Errors
+/// The authorities, the certificate or the name cannot be used.
 pub fn client(
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,
-) -> Result<HttpsClient, String> {
+) -> Result<HttpsClient, ClientError> {
     client_through(None, trust, server_name, identity)
 }
 
 /// [`client`], whose connections are opened by `dial`, if there is one.
+///
+/// # Errors
+/// As [`client`].
 pub fn client_through(
     dial: Option<&Dial>,
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,
-) -> Result<HttpsClient, String> {
+) -> Result<HttpsClient, ClientError> {
     build(dial, trust, server_name, identity, false)
 }
 
@@ -56,30 +61,30 @@ pub(crate) fn webhook_client(
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,
-) -> Result<HttpsClient, String> {
+) -> Result<HttpsClient, ClientError> {
     build(dial, trust, server_name, identity, true)
 }
 
 /// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it. `dial`
 /// opens the connections, if it is there.
-pub fn plain_client(dial: Option<&Dial>) -> Result<HttpsClient, String> {
+///
+/// # Errors
+/// TLS cannot be spoken here.
+pub fn plain_client(dial: Option<&Dial>) -> Result<HttpsClient, ClientError> {
     build(dial, Trust::Anybody, None, None, true)
 }
 
 fn build(
     dial: Option<&Dial>,
     trust: Trust<'_>,
-    server_name: Option<String>,
+    name: Option<String>,
     identity: Option<&Identity>,
     plain: bool,
-) -> Result<HttpsClient, String> {
+) -> Result<HttpsClient, ClientError> {
     let builder = HttpsConnectorBuilder::new().with_tls_config(tls_config(trust, identity)?);
     let builder = if plain { builder.https_or_http() } else { builder.https_only() };
-    let builder = match server_name {
-        Some(name) => {
-            let name = ServerName::try_from(name).map_err(|e| e.to_string())?;
-            builder.with_server_name_resolver(FixedServerNameResolver::new(name))
-        }
+    let builder = match name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(server_name(&name)?)),
         None => builder,
     };
     // Upgrades (exec, port-forward through an aggregated server) exist in HTTP/1.1 alone, and a connection a request

@@ -1,5 +1,7 @@
 //! Kubeconfig files: where a server is, whom to believe that it is the one, and as whom to call it (client-go's clientcmd).
 
+mod error;
+
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -9,11 +11,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use machinery::{
     Value,
     codec::{json, yaml},
-    meta::{
-        go_text::{no_type_in, quote},
-        go_url::GoUrl,
-    },
+    meta::{go_text::no_type_in, go_url::GoUrl},
 };
+
+pub use error::{KubeconfigError, KubeconfigFault};
 
 /// What the current context of a kubeconfig file says.
 #[derive(Clone, PartialEq, Eq)]
@@ -69,23 +70,17 @@ impl Kubeconfig {
     ///
     /// # Errors
     /// What is wrong with it, with its name.
-    pub fn load(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read(path).map_err(|error| format!("open {}: {}", path.display(), plain(&error)))?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let read = decode(&text).and_then(|document| Self::of(&document, directory));
-        read.map_err(|why| format!("error loading config file {}: {why}", quote(&path.display().to_string())))
+    pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
+        load(path, Self::of)
     }
 
     /// The users of a file, whoever they are for, and the name of the current context's. Paths in it are relative to its
     /// directory.
-    pub(crate) fn users(path: &Path) -> Result<(Vec<(String, Self)>, String), String> {
-        let text = std::fs::read(path).map_err(|error| format!("open {}: {}", path.display(), plain(&error)))?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let read = decode(&text).and_then(|document| Self::users_of(&document, directory));
-        read.map_err(|why| format!("error loading config file {}: {why}", quote(&path.display().to_string())))
+    pub(crate) fn users(path: &Path) -> Result<(Vec<(String, Self)>, String), KubeconfigError> {
+        load(path, Self::users_of)
     }
 
-    fn users_of(document: &Value, directory: &Path) -> Result<(Vec<(String, Self)>, String), String> {
+    fn users_of(document: &Value, directory: &Path) -> Result<(Vec<(String, Self)>, String), KubeconfigFault> {
         let root = Part { value: document, name: "config", of: "", directory };
         let mut users = Vec::new();
         for entry in root.list("users")? {
@@ -124,29 +119,35 @@ impl Kubeconfig {
     }
 
     /// The current context of a decoded file.
-    fn of(document: &Value, directory: &Path) -> Result<Self, String> {
-        let invalid = |why: String| format!("invalid configuration: {why}");
+    fn of(document: &Value, directory: &Path) -> Result<Self, KubeconfigFault> {
         let root = Part { value: document, name: "config", of: "", directory };
         let context_name = root.text("current-context")?;
         let context = root.named("contexts", "context", &context_name)?;
         if context.is_none() && !context_name.is_empty() {
-            return Err(invalid(format!("context was not found for specified context: {context_name}")));
+            return Err(KubeconfigFault::NoContext(context_name).invalid());
         }
         let of_context = |key: &str| context.as_ref().map_or(Ok(String::new()), |context| context.text(key));
         let (cluster_name, user_name) = (of_context("cluster")?, of_context("user")?);
         let Some(cluster) = root.named("clusters", "cluster", &cluster_name)? else {
-            return Err(invalid(
-                "no configuration has been provided, try setting KUBERNETES_MASTER environment variable".to_owned(),
-            ));
+            return Err(KubeconfigFault::NoCluster.invalid());
         };
         let user = root.named("users", "user", &user_name)?;
-        let mut config = cluster.cluster(&cluster_name).map_err(invalid)?;
+        let mut config = cluster.cluster(&cluster_name).map_err(KubeconfigFault::invalid)?;
         // What a user says of itself is said over TLS only.
         if let Some(user) = user.filter(|_| config.server.starts_with("https://")) {
-            user.user(&user_name, &mut config).map_err(invalid)?;
+            user.user(&user_name, &mut config).map_err(KubeconfigFault::invalid)?;
         }
         Ok(config)
     }
+}
+
+/// What `read` makes of the document in a file and of the directory that paths in it are relative to.
+fn load<T>(path: &Path, read: impl FnOnce(&Value, &Path) -> Result<T, KubeconfigFault>) -> Result<T, KubeconfigError> {
+    let text = std::fs::read(path);
+    let text = text.map_err(|error| KubeconfigError::Open { path: path.to_owned(), why: plain(&error) })?;
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let found = decode(&text).and_then(|document| read(&document, directory));
+    found.map_err(|fault| KubeconfigError::Load { path: path.to_owned(), fault })
 }
 
 /// An object of the file.
@@ -164,37 +165,41 @@ impl<'a> Part<'a> {
         self.value.get(key).filter(|value| !value.is_null())
     }
 
-    fn text(&self, key: &str) -> Result<String, String> {
+    fn wrong_type(&self, field: &str, wanted: &'static str) -> KubeconfigFault {
+        KubeconfigFault::Type { object: self.name.to_owned(), field: field.to_owned(), wanted }
+    }
+
+    fn text(&self, key: &str) -> Result<String, KubeconfigFault> {
         match self.member(key) {
             None => Ok(String::new()),
             Some(value) => match value.as_str() {
                 Some(text) => Ok(text.to_owned()),
-                None => Err(format!("{}.{key} is no string", self.name)),
+                None => Err(self.wrong_type(key, "string")),
             },
         }
     }
 
-    fn flag(&self, key: &str) -> Result<bool, String> {
+    fn flag(&self, key: &str) -> Result<bool, KubeconfigFault> {
         match self.member(key) {
             None => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(format!("{}.{key} is no boolean", self.name)),
+            Some(_) => Err(self.wrong_type(key, "boolean")),
         }
     }
 
-    fn list(&self, key: &str) -> Result<&'a [Value], String> {
+    fn list(&self, key: &str) -> Result<&'a [Value], KubeconfigFault> {
         match self.member(key) {
             None => Ok(&[]),
-            Some(value) => value.as_array().ok_or_else(|| format!("{}.{key} is no list", self.name)),
+            Some(value) => value.as_array().ok_or_else(|| self.wrong_type(key, "list")),
         }
     }
 
     /// The entry of this name of a list of named objects.
-    fn named(&self, list: &str, key: &'a str, name: &'a str) -> Result<Option<Part<'a>>, String> {
+    fn named(&self, list: &str, key: &'a str, name: &'a str) -> Result<Option<Part<'a>>, KubeconfigFault> {
         let mut entries = self.list(list)?.iter().filter(|entry| entry.str_at(&["name"]).unwrap_or_default() == name);
         let Some(entry) = entries.next() else { return Ok(None) };
         if entries.next().is_some() {
-            return Err(format!("duplicate name {} in list {list}", quote(name)));
+            return Err(KubeconfigFault::Duplicate { name: name.to_owned(), list: list.to_owned() });
         }
         Ok(entry.get(key).filter(|v| !v.is_null()).map(|value| Part {
             value,
@@ -205,13 +210,14 @@ impl<'a> Part<'a> {
     }
 
     /// What a file or what base64 says, not both.
-    fn source(&self, file: &str, data: &str) -> Result<Option<Source>, String> {
+    fn source(&self, file: &str, data: &str) -> Result<Option<Source>, KubeconfigFault> {
         let (path, text) = (self.text(file)?, self.text(data)?);
         if !path.is_empty() && !text.is_empty() {
-            return Err(format!("{data} and {file} are both specified for {}. {data} will override.", self.name));
+            let (data, file, object) = (data.to_owned(), file.to_owned(), self.name.to_owned());
+            return Err(KubeconfigFault::FileAndData { data, file, object });
         }
         if !text.is_empty() {
-            let bytes = STANDARD.decode(text.trim()).map_err(|_| format!("{}.{data} is no base64", self.name))?;
+            let bytes = STANDARD.decode(text.trim()).map_err(|_| self.wrong_type(data, "base64"))?;
             return Ok(Some(Source::Inline(bytes)));
         }
         if path.is_empty() {
@@ -219,27 +225,26 @@ impl<'a> Part<'a> {
         }
         let path = self.directory.join(path);
         if let Err(error) = std::fs::File::open(&path) {
-            let (path, name, why) = (path.display(), self.of, plain(&error));
-            return Err(format!("unable to read {file} {path} for {name} due to open {path}: {why}"));
+            let (field, name, why) = (file.to_owned(), self.of.to_owned(), plain(&error));
+            return Err(KubeconfigFault::File { field, path, name, why });
         }
         Ok(Some(Source::File(path)))
     }
 
-    fn cluster(&self, name: &str) -> Result<Kubeconfig, String> {
+    fn cluster(&self, name: &str) -> Result<Kubeconfig, KubeconfigFault> {
         let server = self.text("server")?;
         if server.is_empty() {
-            return Err(format!("no server found for cluster {}", quote(name)));
+            return Err(KubeconfigFault::NoServer(name.to_owned()));
         }
-        // A connection would not go where it must.
         if !self.text("proxy-url")?.is_empty() {
-            return Err(format!("proxy-url of cluster {} is not followed by this server", quote(name)));
+            return Err(KubeconfigFault::Proxy(name.to_owned()));
         }
         let (insecure, authorities) = (
             self.flag("insecure-skip-tls-verify")?,
             self.source("certificate-authority", "certificate-authority-data")?,
         );
         if insecure && authorities.is_some() {
-            return Err("specifying a root certificates file with the insecure flag is not allowed".to_owned());
+            return Err(KubeconfigFault::InsecureAuthorities);
         }
         Ok(Kubeconfig {
             server: url(&server, insecure || authorities.is_some())?,
@@ -250,19 +255,17 @@ impl<'a> Part<'a> {
         })
     }
 
-    fn user(&self, name: &str, config: &mut Kubeconfig) -> Result<(), String> {
+    fn user(&self, name: &str, config: &mut Kubeconfig) -> Result<(), KubeconfigFault> {
         for plugin in ["exec", "auth-provider"] {
             if self.member(plugin).is_some() {
-                return Err(format!("{plugin} of user {} is not run by this server", quote(name)));
+                return Err(KubeconfigFault::Plugin { plugin, user: name.to_owned() });
             }
         }
         let (token, file) = (self.text("token")?, self.text("tokenFile")?);
         let (user, password) = (self.text("username")?, self.text("password")?);
         let has_password = !user.is_empty() || !password.is_empty();
         if !token.is_empty() && has_password {
-            return Err(format!(
-                "more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
-            ));
+            return Err(KubeconfigFault::SeveralMethods(name.to_owned()));
         }
         config.credentials = match (file.is_empty(), token.is_empty()) {
             (false, _) => Credentials::TokenFile(self.directory.join(file)),
@@ -274,18 +277,14 @@ impl<'a> Part<'a> {
         let key = self.source("client-key", "client-key-data")?;
         config.identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
-            (Some(_), None) => {
-                return Err(format!(
-                    "client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
-                ));
-            }
+            (Some(_), None) => return Err(KubeconfigFault::NoKey(name.to_owned())),
             (None, _) => None,
         };
         config.impersonation = self.impersonation(name)?;
         Ok(())
     }
 
-    fn impersonation(&self, name: &str) -> Result<Vec<(String, String)>, String> {
+    fn impersonation(&self, name: &str) -> Result<Vec<(String, String)>, KubeconfigFault> {
         let (user, uid) = (self.text("act-as")?, self.text("act-as-uid")?);
         let groups = self.list("act-as-groups")?;
         let extra = self.member("act-as-user-extra").and_then(Value::as_object);
@@ -293,8 +292,7 @@ impl<'a> Part<'a> {
         if user.is_empty() {
             let alone =
                 !uid.is_empty() || !groups.is_empty() || extra.is_some_and(|extra| extra.keys().next().is_some());
-            let why = || format!("requesting uid, groups or user-extra for {name} without impersonating a user");
-            return if alone { Err(why()) } else { Ok(headers) };
+            return if alone { Err(KubeconfigFault::ImpersonatesNobody(name.to_owned())) } else { Ok(headers) };
         }
         headers.push(("Impersonate-User".to_owned(), user));
         if !uid.is_empty() {
@@ -311,22 +309,21 @@ impl<'a> Part<'a> {
 }
 
 /// The document of a file, JSON or YAML.
-fn decode(text: &[u8]) -> Result<Value, String> {
+fn decode(text: &[u8]) -> Result<Value, KubeconfigFault> {
     let is_json = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     let document = match is_json {
-        true => json::decode(text).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?,
-        false => yaml::decode(text).map_err(|error| error.to_string())?,
+        true => json::decode(text).map_err(KubeconfigFault::Json)?,
+        false => yaml::decode(text).map_err(KubeconfigFault::Yaml)?,
     };
     if document.as_object().is_none() && !document.is_null() {
-        return Err(no_type_in(&document));
+        return Err(KubeconfigFault::NoObject(no_type_in(&document)));
     }
     let stated = |key: &str| document.str_at(&[key]).unwrap_or_default();
     let (version, kind) = (stated("apiVersion"), stated("kind"));
     if matches!(version, "" | "v1") && matches!(kind, "" | "Config") {
         return Ok(document);
     }
-    let registry = "pkg/client-go/tools/clientcmd/api/latest/latest.go:50";
-    Err(format!("no kind {} is registered for version {} in scheme {registry:?}", quote(kind), quote(version)))
+    Err(KubeconfigFault::UnknownKind { kind: kind.to_owned(), version: version.to_owned() })
 }
 
 /// What the system said, as Go says it.
@@ -347,17 +344,17 @@ fn whole(text: &str) -> Option<GoUrl<'_>> {
 }
 
 /// The URL of a server, which may be a host and a port only.
-fn url(server: &str, tls: bool) -> Result<String, String> {
+fn url(server: &str, tls: bool) -> Result<String, KubeconfigFault> {
     if let Some(url) = whole(server) {
         if !matches!(url.scheme.as_str(), "http" | "https") {
-            return Err(format!("unsupported protocol scheme {}", quote(&url.scheme)));
+            return Err(KubeconfigFault::Scheme(url.scheme.to_string()));
         }
         let path = url.path.trim_end_matches('/');
         return Ok(format!("{}://{}{path}", url.scheme, url.host));
     }
     let with_scheme = format!("{}://{server}", if tls { "https" } else { "http" });
     let url = whole(&with_scheme).filter(|url| matches!(url.path, "" | "/"));
-    let url = url.ok_or_else(|| format!("host must be a URL or a host:port pair: {}", quote(server)))?;
+    let url = url.ok_or_else(|| KubeconfigFault::Server(server.to_owned()))?;
     Ok(format!("{}://{}", url.scheme, url.host))
 }
 
@@ -365,7 +362,7 @@ fn url(server: &str, tls: bool) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn read(cluster: &str, user: &str) -> Result<Kubeconfig, String> {
+    fn read(cluster: &str, user: &str) -> Result<Kubeconfig, KubeconfigFault> {
         let text = format!(
             "clusters: [{{name: c, cluster: {{{cluster}}}}}, {{name: d, cluster: {{server: 'https://d'}}}}]\n\
              users: [{{name: u, user: {{{user}}}}}]\n\
@@ -377,7 +374,8 @@ mod tests {
     #[test]
     fn a_server_is_a_url_or_a_host() {
         let check = |server: &str, expect: Result<&str, &str>| {
-            let found = read(&format!("server: '{server}'"), "").map(|config| config.server);
+            let found =
+                read(&format!("server: '{server}'"), "").map(|config| config.server).map_err(|why| why.to_string());
             let invalid = |why: &str| format!("invalid configuration: {why}");
             assert_eq!(found, expect.map(str::to_owned).map_err(invalid), "{server}");
         };
@@ -422,7 +420,7 @@ mod tests {
     fn what_is_wrong_is_told() {
         let check = |cluster: &str, user: &str, expect: &str| {
             let found = read(cluster, user).expect_err("wrong");
-            assert_eq!(found, format!("invalid configuration: {expect}"));
+            assert_eq!(found.to_string(), format!("invalid configuration: {expect}"));
         };
         let https = "server: 'https://h'";
         check(
@@ -450,15 +448,16 @@ mod tests {
         );
         let missing = read("server: 'https://h', certificate-authority: ca.crt", "").expect_err("wrong");
         assert!(
-            missing
+            missing.to_string()
                 == "invalid configuration: unable to read certificate-authority /nowhere/ca.crt for c due to open /nowhere/ca.crt: no \
                     such file or directory",
             "{missing}"
         );
         let empty = Kubeconfig::of(&Value::object(), Path::new("")).expect_err("wrong");
-        assert!(empty.starts_with("invalid configuration: no configuration has been provided"), "{empty}");
+        assert_eq!(empty, KubeconfigFault::NoCluster.invalid());
+        assert!(empty.to_string().starts_with("invalid configuration: no configuration has been provided"), "{empty}");
         let lost = yaml::decode(b"current-context: z").expect("YAML");
         let lost = Kubeconfig::of(&lost, Path::new("")).expect_err("wrong");
-        assert_eq!(lost, "invalid configuration: context was not found for specified context: z");
+        assert_eq!(lost.to_string(), "invalid configuration: context was not found for specified context: z");
     }
 }

@@ -13,7 +13,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use tokio::time::Instant;
 use traces::Dial;
 
-use crate::{Call, CallError, Credentials, Identity, Kubeconfig, Source, Target, Webhook, webhook::Access};
+use crate::{
+    Call, CallError, Credentials, Identity, Kubeconfig, KubeconfigError, Source, Target, Webhook, webhook::Access,
+};
 
 /// How often files are read that the kubeconfig names (client-go: tokens once a minute).
 const READ_EVERY: Duration = Duration::from_secs(60);
@@ -46,7 +48,7 @@ impl KubeconfigWebhook {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn load(path: &Path) -> Result<Self, String> {
+    pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
         Self::load_through(path, None)
     }
 
@@ -54,7 +56,7 @@ impl KubeconfigWebhook {
     ///
     /// # Errors
     /// What is wrong with the files.
-    pub fn load_through(path: &Path, dial: Option<&Dial>) -> Result<Self, String> {
+    pub fn load_through(path: &Path, dial: Option<&Dial>) -> Result<Self, KubeconfigError> {
         let config = Kubeconfig::load(path)?;
         let files = Files::read(&config)?;
         let loaded = Loaded::new(&config, files, dial)?;
@@ -103,7 +105,7 @@ impl KubeconfigWebhook {
 }
 
 impl Files {
-    pub(crate) fn read(config: &Kubeconfig) -> Result<Self, String> {
+    pub(crate) fn read(config: &Kubeconfig) -> Result<Self, KubeconfigError> {
         let bundle = config.authorities.as_ref().map(content).transpose()?.unwrap_or_default();
         let identity = match &config.identity {
             Some((certificate, key)) => Some(Identity { certificate: content(certificate)?, key: content(key)? }),
@@ -112,10 +114,10 @@ impl Files {
         let token = match &config.credentials {
             Credentials::Token(token) => Some(token.clone()),
             Credentials::TokenFile(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let text = std::fs::read_to_string(path).map_err(|error| unread(path, &error))?;
                 let token = text.trim();
                 if token.is_empty() {
-                    return Err(format!("read empty token from file {:?}", path.display().to_string()));
+                    return Err(KubeconfigError::EmptyToken(path.clone()));
                 }
                 Some(token.to_owned())
             }
@@ -125,15 +127,19 @@ impl Files {
     }
 }
 
-fn content(source: &Source) -> Result<Vec<u8>, String> {
+fn unread(path: &Path, error: &std::io::Error) -> KubeconfigError {
+    KubeconfigError::Content { path: path.to_owned(), why: error.to_string() }
+}
+
+fn content(source: &Source) -> Result<Vec<u8>, KubeconfigError> {
     match source {
         Source::Inline(bytes) => Ok(bytes.clone()),
-        Source::File(path) => std::fs::read(path).map_err(|error| format!("{}: {error}", path.display())),
+        Source::File(path) => std::fs::read(path).map_err(|error| unread(path, &error)),
     }
 }
 
 impl Loaded {
-    fn new(config: &Kubeconfig, files: Files, dial: Option<&Dial>) -> Result<Self, String> {
+    fn new(config: &Kubeconfig, files: Files, dial: Option<&Dial>) -> Result<Self, KubeconfigError> {
         let access = Access {
             bundle: files.bundle.clone(),
             insecure: config.insecure,
@@ -150,7 +156,7 @@ impl Loaded {
 }
 
 /// The headers that say who calls.
-pub(crate) fn headers_of(config: &Kubeconfig, files: &Files) -> Result<HeaderMap, String> {
+pub(crate) fn headers_of(config: &Kubeconfig, files: &Files) -> Result<HeaderMap, KubeconfigError> {
     let mut headers = HeaderMap::new();
     let authorization = match (&config.credentials, &files.token) {
         (_, Some(token)) => Some(format!("Bearer {token}")),
@@ -160,13 +166,15 @@ pub(crate) fn headers_of(config: &Kubeconfig, files: &Files) -> Result<HeaderMap
         _ => None,
     };
     if let Some(text) = authorization {
-        let mut value = HeaderValue::from_str(&text).map_err(|_| "the token is no text for a header".to_owned())?;
+        let mut value = HeaderValue::from_str(&text).map_err(|_| KubeconfigError::Credentials)?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }
     for (name, value) in &config.impersonation {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|error| format!("{name:?}: {error}"))?;
-        let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
+        let wrong = |name: String, why: String| KubeconfigError::Impersonation { name, why };
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|error| wrong(format!("{name:?}"), error.to_string()))?;
+        let value = HeaderValue::from_str(value).map_err(|error| wrong(name.to_string(), error.to_string()))?;
         headers.append(name, value);
     }
     Ok(headers)
@@ -251,7 +259,7 @@ mod tests {
                  contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
             );
             std::fs::write(dir.path().join("kubeconfig"), text).expect("written");
-            KubeconfigWebhook::load(&dir.path().join("kubeconfig")).map(|_| ()).expect_err("wrong")
+            KubeconfigWebhook::load(&dir.path().join("kubeconfig")).map(|_| ()).expect_err("wrong").to_string()
         };
         std::fs::write(dir.path().join("empty"), " \n").expect("written");
         let why = load("", "tokenFile: empty");

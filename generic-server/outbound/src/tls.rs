@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::{ClientConfig, client::danger::ServerCertVerifier, sign::SingleCertAndKey};
-use x509::{Roots, ServerVerifier};
+use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::ServerName, sign::SingleCertAndKey};
+use x509::{BundleError, Roots, ServerVerifier};
 
 /// Whose certificates are believed.
 #[derive(Clone, Copy, Debug)]
@@ -25,24 +25,42 @@ pub struct Identity {
     pub key: Vec<u8>,
 }
 
-/// How TLS is spoken with a server that is believed so.
-pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Result<ClientConfig, String> {
+/// Why there can be no client of a server.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ClientError {
+    /// TLS cannot be spoken as configured.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    /// The bundle holds no authority that can be trusted.
+    #[error(transparent)]
+    Authorities(#[from] BundleError),
+    /// This server's own certificate and key cannot be shown; the text says which of the two is wrong, and how.
+    #[error("{0}")]
+    Identity(String),
+    /// The name that the other certificate must have is neither a DNS name nor an IP address.
+    #[error("invalid dns name")]
+    ServerName(String),
+}
+
+/// The name that a certificate must have, as TLS takes it.
+pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, ClientError> {
+    ServerName::try_from(name.to_owned()).map_err(|_| ClientError::ServerName(name.to_owned()))
+}
+
+/// The TLS configuration of a client that trusts and shows this.
+pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|e| e.to_string())?;
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(ServerVerifier::insecure(&provider)),
         Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
-        Trust::Bundle(pem) => {
-            let roots = Roots::from_bundle(pem).map_err(|e| e.to_string())?;
-            Arc::new(ServerVerifier::new(Arc::new(roots), &provider))
-        }
+        Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
     };
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     Ok(match identity.filter(|own| !own.certificate.is_empty()) {
         Some(own) => {
-            let key = x509::certified_key(&own.certificate, &own.key, &provider).map_err(|e| e.to_string())?;
+            let key = x509::certified_key(&own.certificate, &own.key, &provider);
+            let key = key.map_err(|error| ClientError::Identity(error.to_string()))?;
             builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
         }
         None => builder.with_no_client_auth(),

@@ -23,6 +23,7 @@ use super::{
     client_span::ClientSpan,
     egress::Network,
     failure, redirect,
+    tls::ClientError,
 };
 
 /// So often a webhook is called again that asks for patience (client-go: the same).
@@ -73,7 +74,7 @@ pub struct Webhook {
     services: Option<Arc<Resolver>>,
     /// Whether it hears of which trace a call is part.
     is_traced: bool,
-    client: OnceLock<Result<HttpsClient, String>>,
+    client: OnceLock<Result<HttpsClient, ClientError>>,
 }
 
 /// Whom to believe that it is the webhook, and what to tell it.
@@ -144,14 +145,11 @@ impl Webhook {
         webhook
     }
 
-    /// Sends a document and gives the answer's body, perhaps from another place that the webhook sends to. An error says what
-    /// upstream's client says.
-    pub async fn post(&self, document: Vec<u8>, call: Call) -> Result<Bytes, String> {
-        self.call(document, call).await.map_err(|error| error.to_string())
-    }
-
-    /// [`Webhook::post`] with an error that says what can be done about it. Who asks for patience is called again, as often as
-    /// the time allows.
+    /// Sends a document and gives the answer's body, perhaps from another place that the webhook sends to. Who asks for
+    /// patience is called again, as often as the time allows.
+    ///
+    /// # Errors
+    /// What upstream's client says, and what can be done about it.
     pub async fn call(&self, document: impl Into<Bytes>, call: Call) -> Result<Bytes, CallError> {
         let document = document.into();
         let deadline = Instant::now() + call.timeout;
@@ -194,7 +192,7 @@ impl Webhook {
     ) -> Result<(Response<Incoming>, Address), CallError> {
         let failed = |why: String| CallError::of_answer(failed(&hop.url, why));
         let address = self.address(&hop.url).map_err(failed)?;
-        let client = self.client.get_or_init(|| self.connect()).as_ref().map_err(|why| failed(why.clone()))?;
+        let client = self.client.get_or_init(|| self.connect()).as_ref().map_err(|why| failed(why.to_string()))?;
         let body = if hop.with_body { document.clone() } else { Bytes::new() };
         let mut request = request(&address, &hop.method, body).map_err(failed)?;
         if is_first {
@@ -222,7 +220,7 @@ impl Webhook {
     }
 
     /// Whether it can be called at all.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), ClientError> {
         self.client.get_or_init(|| self.connect()).as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
@@ -238,7 +236,7 @@ impl Webhook {
         self.access.dial.as_ref().or(of_services)
     }
 
-    fn connect(&self) -> Result<HttpsClient, String> {
+    fn connect(&self) -> Result<HttpsClient, ClientError> {
         let Access { bundle, insecure, server_name, identity, .. } = &self.access;
         let trust = match bundle.is_empty() {
             _ if *insecure => Trust::Anybody,

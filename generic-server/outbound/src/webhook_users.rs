@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, path::Path};
 use http::HeaderMap;
 
 use crate::{
-    Identity, Kubeconfig,
+    Identity, Kubeconfig, KubeconfigError,
     kubeconfig_webhook::{Files, headers_of},
 };
 
@@ -35,7 +35,7 @@ impl WebhookUsers {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn load(path: &Path) -> Result<Self, String> {
+    pub fn load(path: &Path) -> Result<Self, KubeconfigError> {
         let (users, current) = Kubeconfig::users(path)?;
         let mut by_name = HashMap::with_capacity(users.len());
         for (name, config) in users {
@@ -95,6 +95,6 @@ mod tests {
         check(&["other"], ("x", 443), None);
         std::fs::write(&path, "users: [{name: a, user: {exec: {command: x}}}]").expect("written");
         let why = WebhookUsers::load(&path).expect_err("it is not run");
-        assert!(why.contains("exec of user \"a\" is not run by this server"), "{why}");
+        assert!(why.to_string().contains("exec of user \"a\" is not run by this server"), "{why}");
     }
 }

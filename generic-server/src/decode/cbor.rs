@@ -32,7 +32,7 @@ impl Expected<'_> {
             let value = self.check_kind(self.parse_cbor(bytes)?, bytes, Media::Cbor, validation)?;
             // What the definition does not specify goes without a word here.
             let value = conform_text(self.row, self.gvk, value, None, &mut Vec::new());
-            return Ok((value.map_err(|why| self.unhandled(&why))?, Vec::new()));
+            return Ok((value.map_err(|why| self.unhandled(why))?, Vec::new()));
         }
         let (api_version, kind) = type_of(bytes).map_err(|why| self.unrecognized(&why, bytes))?;
         let said = object! { "apiVersion" => api_version, "kind" => kind };
@@ -42,14 +42,14 @@ impl Expected<'_> {
             false => builtin::schema_of(self.gvk.group, self.gvk.version, self.gvk.kind),
         };
         let schema = schema.ok_or_else(|| self.unhandled("no kind is registered"))?;
-        let read = cbor::decode_as(schema, bytes).map_err(|error| self.unhandled(&error.to_string()));
+        let read = cbor::decode_as(schema, bytes).map_err(|error| self.unhandled(error));
         let (mut value, unknown) = read?;
         for key in ["kind", "apiVersion"] {
             value.set(&[key], checked.get(key).cloned().unwrap_or_default());
         }
         let problems = unknown.iter().map(ToString::to_string).collect();
         let value = conform_text(self.row, self.gvk, value, None, &mut Vec::new());
-        Ok((value.map_err(|why| self.unhandled(&why))?, problems))
+        Ok((value.map_err(|why| self.unhandled(why))?, problems))
     }
 
     /// The document of a custom resource, which must say what it is.

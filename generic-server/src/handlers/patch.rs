@@ -160,7 +160,7 @@ impl Document {
     ) -> Result<Value, Status> {
         let mut problems = self.oddities.clone();
         let object = crate::decode::conform(row, kind, patched.clone(), &mut problems)
-            .map_err(|why| self.invalid(&patched, why))?;
+            .map_err(|why| self.invalid(&patched, why.to_string()))?;
         self.judge(&patched, problems, warnings)?;
         Ok(object)
     }

@@ -12,8 +12,22 @@ use crate::{
     response::{self, Response, page_not_found},
 };
 
-/// Sets how much is logged, from the text of `--v`; the error says why not.
-pub type SetVerbosity = fn(&str) -> Result<(), String>;
+/// Sets how much is logged, from the text of `--v`.
+pub type SetVerbosity = fn(&str) -> Result<(), VerbosityError>;
+
+/// Why it stays as it is how much is logged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerbosityError {
+    /// The text is no number, as Go says it.
+    #[error("strconv.ParseInt: parsing {0:?}: invalid syntax")]
+    Syntax(String),
+    /// Nothing is logged at all.
+    #[error("nothing is logged")]
+    NoLog,
+    /// The log cannot be changed any more; what it says of that.
+    #[error("{0}")]
+    Log(String),
+}
 
 /// `/debug/flags` and `/debug/flags/v`.
 pub struct Verbosity(pub SetVerbosity);

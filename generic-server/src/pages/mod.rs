@@ -15,7 +15,7 @@ mod snapshots;
 mod socket;
 mod statusz;
 
-pub use debug::{Profiles, SetVerbosity, Verbosity};
+pub use debug::{Profiles, SetVerbosity, Verbosity, VerbosityError};
 pub use differences::Differences;
 pub use discovery::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
 pub use flagz::Flagz;

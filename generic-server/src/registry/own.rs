@@ -48,7 +48,8 @@ impl Registry {
     pub async fn create_as(&self, manager: &'static str, object: Value) -> Result<Written, Status> {
         let row = &self.row;
         let kind = row.gvk();
-        let object = decode::conform(row, kind, object, &mut Vec::new()).map_err(Status::bad_request)?;
+        let object = decode::conform(row, kind, object, &mut Vec::new());
+        let object = object.map_err(|why| Status::bad_request(why.to_string()))?;
         let namespace = metadata::text(&object, "namespace").to_owned();
         let (options, user, mut warnings) = (options_of(manager), User::loopback(), Vec::new());
         let mut write = self.own(&options, &user, &mut warnings, (&namespace, ""));

@@ -37,24 +37,36 @@ const SCHEMES: [(SignatureScheme, &[u64]); 5] = [
     (SignatureScheme::ED25519, &[1, 3, 101, 112]),
 ];
 
+/// Why a certificate and a key are no authority: which of the two is wrong, and how.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IssuerError {
+    /// The certificate.
+    #[error("{0}")]
+    Certificate(String),
+    /// The key.
+    #[error("{0}")]
+    Key(String),
+}
+
 impl Issuer {
     /// Reads one certificate and its key from PEM.
     ///
     /// # Errors
-    /// What is wrong, and whether it is the key that is.
-    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, (bool, String)> {
-        let wrong = |why: String| (false, why);
+    /// Which of the two is wrong, and how.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, IssuerError> {
+        let wrong = IssuerError::Certificate;
         let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(|error| wrong(error.to_string()))?;
         let [only] = chain.as_slice() else {
             return Err(wrong(format!("expected 1 certificate, found {}", chain.len())));
         };
         let certificate = Certificate::parse(only).map_err(|error| wrong(error.to_string()))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| (true, format!("no private key: {error}")))?;
+        let key =
+            PrivateKeyDer::from_pem_slice(key).map_err(|error| IssuerError::Key(format!("no private key: {error}")))?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
-        let key = provider.key_provider.load_private_key(key).map_err(|error| (true, error.to_string()))?;
+        let key = provider.key_provider.load_private_key(key).map_err(|error| IssuerError::Key(error.to_string()))?;
         if key.public_key().is_some_and(|public| *public != *certificate.raw_key) {
-            return Err((true, "private key does not match public key".to_owned()));
+            return Err(IssuerError::Key("private key does not match public key".to_owned()));
         }
         Ok(Issuer { certificate, key })
     }
@@ -236,13 +248,14 @@ mod tests {
     #[test]
     fn an_authority_is_one_certificate_with_its_key() {
         let ((one, key), (two, other)) = (authority(&rcgen::PKCS_ED25519), authority(&rcgen::PKCS_ED25519));
-        let check = |certificate: &str, key: &str, expect: (bool, &str)| {
-            let (is_key, why) = Issuer::from_pem(certificate.as_bytes(), key.as_bytes()).expect_err("no authority");
-            assert_eq!((is_key, why.as_str()), expect);
+        let check = |certificate: &str, key: &str, expect: IssuerError| {
+            let why = Issuer::from_pem(certificate.as_bytes(), key.as_bytes()).expect_err("no authority");
+            assert_eq!(why, expect);
         };
-        check(&format!("{one}{two}"), &key, (false, "expected 1 certificate, found 2"));
-        check("", &key, (false, "expected 1 certificate, found 0"));
-        check(&one, &other, (true, "private key does not match public key"));
+        let found = |count: usize| IssuerError::Certificate(format!("expected 1 certificate, found {count}"));
+        check(&format!("{one}{two}"), &key, found(2));
+        check("", &key, found(0));
+        check(&one, &other, IssuerError::Key("private key does not match public key".to_owned()));
     }
 
     use x509_parser::prelude::FromDer as _;

@@ -35,7 +35,7 @@ use std::fmt;
 pub use certificate::{Certificate, Subject};
 pub use chain::{BundleError, Purpose, Roots, RootsError};
 pub use handshake::{CertifiedKeyError, ClientVerifier, PrivateKeyError, ServerVerifier, certified_key};
-pub use issue::{Issuer, Terms};
+pub use issue::{Issuer, IssuerError, Terms};
 pub use key::{KeyKind, SubjectKey};
 pub use names::AlternativeNames;
 pub use request::CertificateRequest;

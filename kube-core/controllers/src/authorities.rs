@@ -1,11 +1,8 @@
 //! The authorities that sign requests: which files hold the one of a signer, and for how long it signs.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use x509::Issuer;
+use x509::{Issuer, IssuerError};
 
 pub(crate) const API_SERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub(crate) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
@@ -19,6 +16,27 @@ pub struct AuthorityFiles {
     pub certificate: PathBuf,
     /// Its key.
     pub key: PathBuf,
+}
+
+/// Why an authority cannot sign: which of its files is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthorityError {
+    /// The certificate.
+    #[error("error reading CA cert file {:?}: {why}", path.display().to_string())]
+    Certificate {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key.
+    #[error("error reading CA key file {:?}: {why}", path.display().to_string())]
+    Key {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// Who signs for which signer, and for how long at most. Signers without an authority do not sign.
@@ -66,22 +84,21 @@ impl Authorities {
     ///
     /// # Errors
     /// What is wrong with which file.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), AuthorityError> {
         self.each().into_iter().filter_map(|(_, files)| files.as_ref()).try_for_each(|files| files.read().map(drop))
     }
 }
 
 impl AuthorityFiles {
     /// Reads it as it is now: who renews it needs not tell anybody.
-    pub(crate) fn read(&self) -> Result<Issuer, String> {
-        let wrong = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
-            format!("error reading CA {what} file {:?}: {why}", path.display().to_string())
-        };
-        let certificate = std::fs::read(&self.certificate).map_err(|error| wrong("cert", &self.certificate, &error))?;
-        let key = std::fs::read(&self.key).map_err(|error| wrong("key", &self.key, &error))?;
-        Issuer::from_pem(&certificate, &key).map_err(|(is_key, why)| match is_key {
-            true => wrong("key", &self.key, &why),
-            false => wrong("cert", &self.certificate, &why),
+    pub(crate) fn read(&self) -> Result<Issuer, AuthorityError> {
+        let of_certificate = |why: String| AuthorityError::Certificate { path: self.certificate.clone(), why };
+        let of_key = |why: String| AuthorityError::Key { path: self.key.clone(), why };
+        let certificate = std::fs::read(&self.certificate).map_err(|error| of_certificate(error.to_string()))?;
+        let key = std::fs::read(&self.key).map_err(|error| of_key(error.to_string()))?;
+        Issuer::from_pem(&certificate, &key).map_err(|error| match error {
+            IssuerError::Key(why) => of_key(why),
+            IssuerError::Certificate(why) => of_certificate(why),
         })
     }
 }

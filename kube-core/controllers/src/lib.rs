@@ -51,7 +51,7 @@ use generic_server::{
 };
 use machinery::Str;
 
-pub use authorities::{Authorities, AuthorityFiles};
+pub use authorities::{Authorities, AuthorityError, AuthorityFiles};
 pub use client::Door;
 pub use names::names;
 pub use selection::{Selection, UnknownController};

@@ -75,7 +75,7 @@ impl ImagePolicySettings {
                 Some(Value::Bool(allow)) => *allow,
                 Some(_) => return Err(of_type("defaultAllow", "boolean")),
             },
-            webhook: Arc::new(webhook.map_err(PluginConfigError::Kubeconfig)?),
+            webhook: Arc::new(webhook?),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What is wrong with what a file says to a plugin.
 
 use machinery::meta::{GoDuration, field_error::FieldError};
+use outbound::KubeconfigError;
 
 /// Why a plugin cannot be configured by what a file says to it. Shown, it is what upstream says where upstream has words.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -45,6 +46,6 @@ pub enum PluginConfigError {
         found: GoDuration,
     },
     /// The kubeconfig file that it names is wrong.
-    #[error("{0}")]
-    Kubeconfig(String),
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
 }

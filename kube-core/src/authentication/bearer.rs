@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use auth::{
     TokenAuthenticator, TokenAuthenticators,
     authn::{
-        CacheMetrics, CachedTokens,
+        CacheMetrics, CachedTokens, NoRandomNumbers,
         bootstrap::{BootstrapTokens, FindSecret},
     },
 };
@@ -38,7 +38,7 @@ impl BearerTokens {
         service_accounts: Arc<dyn TokenAuthenticator>,
         listers: &Listers,
         audiences: &Arc<[Str]>,
-    ) -> Result<TokenAuthenticators, String> {
+    ) -> Result<TokenAuthenticators, NoRandomNumbers> {
         let mut all = self.local;
         all.push(service_accounts);
         let mut cached: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();

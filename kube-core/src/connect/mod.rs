@@ -22,7 +22,7 @@ use generic_server::{
 };
 use http::StatusCode;
 use machinery::{Str, meta::status::Status};
-use outbound::{HttpsClient, Identity, Trust, client_through, egress::Dial, plain_client};
+use outbound::{ClientError, HttpsClient, Identity, Trust, client_through, egress::Dial, plain_client};
 
 use streaming::throttle::Rate;
 
@@ -84,7 +84,7 @@ pub(crate) type Served = (&'static str, Arc<dyn Endpoint>);
 ///
 /// # Errors
 /// Certificates that cannot be used.
-pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<Vec<Served>, String> {
+pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<Vec<Served>, ClientError> {
     let lister = |plural: &str| registries.of("", plural).lister().clone();
     let trust = settings.authorities.as_deref().map_or(Trust::Anybody, Trust::Bundle);
     let dial = settings.dial.as_ref();

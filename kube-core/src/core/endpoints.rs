@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{registry::Registries, table::Endpoints};
 use machinery::Str;
+use outbound::ClientError;
 
 use super::pods;
 use crate::{
@@ -20,7 +21,7 @@ pub(crate) fn endpoints(
     lookup: Lookup,
     tokens: &TokenSettings,
     kubelets: &connect::Settings,
-) -> Result<Endpoints, String> {
+) -> Result<Endpoints, ClientError> {
     let pods = registries.of("", "pods").clone();
     let bindings = super::resources().into_iter().find(|row| row.plural == "bindings").expect("the group has the row");
     let tokens =

@@ -88,7 +88,7 @@ impl Webhooks {
         let document = review::question(version, &uid, &found.subject, target);
         let span = span(target, found, mutating, &uid);
         let begun = Instant::now();
-        let call = pin!(hook.client.post(document, Call { timeout: hook.timeout, limit: LIMIT }));
+        let call = pin!(hook.client.call(document, Call { timeout: hook.timeout, limit: LIMIT }));
         let body = span.within(call).await;
         if body.is_ok() {
             span.event("Request completed", |_| {});
@@ -98,7 +98,8 @@ impl Webhooks {
             false => a.audit.took_at_once(audit::Layer::ValidatingWebhook, begun.elapsed()),
         }
         let failed = |why: String| Failure::Call(format!("failed to call webhook: {why}"), 503);
-        review::answer(version, &uid, mutating, &body.map_err(failed)?).map_err(|unreadable| match unreadable {
+        let body = body.map_err(|error| failed(error.to_string()))?;
+        review::answer(version, &uid, mutating, &body).map_err(|unreadable| match unreadable {
             Unreadable::Undecodable(why) => failed(why),
             Unreadable::Invalid(why) => Failure::Call(format!("received invalid webhook response: {why}"), 503),
         })

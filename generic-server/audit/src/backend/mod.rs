@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 pub use batch::Batching;
 pub use log::{Format, Log, LogFile};
-pub use webhook::{Deliver, Webhook};
+pub use webhook::{Deliver, DeliveryError, Webhook};
 
 use crate::{
     ack::Ack,

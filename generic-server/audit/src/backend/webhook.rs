@@ -27,8 +27,13 @@ pub trait Deliver: Send + Sync {
     ///
     /// # Errors
     /// It was not taken.
-    async fn deliver(&self, list: Bytes) -> Result<(), String>;
+    async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError>;
 }
+
+/// Why a list of events was not taken, in the words of who sends it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct DeliveryError(pub String);
 
 /// A webhook.
 #[derive(Clone)]
@@ -73,10 +78,10 @@ impl Webhook {
         for attempt in 1.. {
             let Err(why) = self.client.deliver(list.clone()).await else { return true };
             if attempt == TRIES || *ends.borrow_and_update() {
-                self.metrics.lost(PLUGIN, lines.len(), &why);
+                self.metrics.lost(PLUGIN, lines.len(), &why.0);
                 break;
             }
-            tracing::debug!(attempt, error = why, "the audit webhook has failed");
+            tracing::debug!(attempt, error = why.0, "the audit webhook has failed");
             let jitter = f64::from(uuid::Uuid::new_v4().as_u64_pair().0 as u32) / f64::from(u32::MAX) * JITTER;
             tokio::select! {
                 () = tokio::time::sleep(pause.mul_f64(1.0 + jitter)) => {}

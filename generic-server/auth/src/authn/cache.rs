@@ -96,6 +96,11 @@ impl Drop for Active {
     }
 }
 
+/// The system gives no random numbers, which keys of the cache are made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random numbers")]
+pub struct NoRandomNumbers;
+
 impl CachedTokens {
     /// A cache of what `inner`, asked in this order, say.
     ///
@@ -106,9 +111,9 @@ impl CachedTokens {
         success_ttl: Duration,
         failure_ttl: Duration,
         metrics: CacheMetrics,
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, NoRandomNumbers> {
         let mut secret = [0; 32];
-        SystemRandom::new().fill(&mut secret).map_err(|_| "the system gives no random numbers")?;
+        SystemRandom::new().fill(&mut secret).map_err(|_| NoRandomNumbers)?;
         Ok(CachedTokens {
             inner,
             success_ttl,

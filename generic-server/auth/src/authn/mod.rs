@@ -6,4 +6,4 @@ pub mod config;
 pub mod oidc;
 pub mod webhook;
 
-pub use cache::{CacheMetrics, CachedTokens};
+pub use cache::{CacheMetrics, CachedTokens, NoRandomNumbers};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use outbound::{KubeconfigWebhook, egress::Dial};
+use outbound::{KubeconfigError, KubeconfigWebhook, egress::Dial};
 
 use super::{
     Abac, AuthorizerMetrics, WebhookAuthorizer,
@@ -26,8 +26,8 @@ pub enum AuthorizersError {
     #[error("a webhook without a configuration")]
     NoWebhook,
     /// A webhook's kubeconfig file is wrong.
-    #[error("{0}")]
-    Kubeconfig(String),
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
 }
 
 /// What authorizers are made of that stay when the configuration changes.
@@ -66,8 +66,7 @@ impl Authorizers {
             AuthorizerType::Abac => self.abac.clone().ok_or(AuthorizersError::NotBegun(AuthorizerType::Abac))?,
             AuthorizerType::Webhook => {
                 let (settings, file) = configured.webhook.as_ref().ok_or(AuthorizersError::NoWebhook)?;
-                let webhook = KubeconfigWebhook::load_through(file, self.dial.as_ref());
-                let webhook = webhook.map_err(AuthorizersError::Kubeconfig)?;
+                let webhook = KubeconfigWebhook::load_through(file, self.dial.as_ref())?;
                 Arc::new(WebhookAuthorizer::new(settings.clone(), webhook, &self.metrics))
             }
         })

@@ -16,9 +16,26 @@ const DECISION: &str = "kubernetes.authorization.Decision";
 
 /// Who answers what expressions ask.
 pub trait Authorize: Send + Sync + std::fmt::Debug {
-    /// Whether the question's user may do what it says, and why not. `Err`: it could not be found out.
-    fn authorize(&self, question: &Question) -> Result<(bool, Str), String>;
+    /// Whether the question's user may do what it says.
+    ///
+    /// # Errors
+    /// It could not be found out.
+    fn authorize(&self, question: &Question) -> Result<AuthorizerVerdict, AuthorizerError>;
 }
+
+/// What an expression is told of who may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizerVerdict {
+    /// Whether it is allowed.
+    pub allowed: bool,
+    /// The reason that the authorizer gives.
+    pub reason: Str,
+}
+
+/// Why it could not be found out who may do something, as `error()` tells it to the expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AuthorizerError(pub String);
 
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,7 +83,7 @@ impl Opaque for Asking {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq)]
-struct Decision(Result<(bool, Str), String>);
+struct Decision(Result<AuthorizerVerdict, AuthorizerError>);
 
 impl Opaque for Decision {
     fn type_name(&self) -> &'static str {
@@ -155,13 +172,13 @@ pub(super) fn add(library: &mut Library) {
         });
     }
     let answers: [(&'static str, &'static str, Type, super::Call); 4] = [
-        ("allowed", "decision_allowed", Bool, |a| answer(a, |d| Value::Bool(matches!(d, Ok((true, _)))))),
+        ("allowed", "decision_allowed", Bool, |a| answer(a, |d| Value::Bool(d.as_ref().is_ok_and(|d| d.allowed)))),
         ("reason", "decision_reason", String, |a| {
-            answer(a, |d| Value::String(d.as_ref().map(|d| d.1.clone()).unwrap_or_default()))
+            answer(a, |d| Value::String(d.as_ref().map(|d| d.reason.clone()).unwrap_or_default()))
         }),
         ("errored", "decision_errored", Bool, |a| answer(a, |d| Value::Bool(d.is_err()))),
         ("error", "decision_error", String, |a| {
-            answer(a, |d| Value::string(d.as_ref().err().map(std::string::String::as_str).unwrap_or_default()))
+            answer(a, |d| Value::string(d.as_ref().err().map(|error| error.0.as_str()).unwrap_or_default()))
         }),
     ];
     for (name, id, result, call) in answers {
@@ -184,6 +201,6 @@ fn text(args: &[Value], kind: &'static str, change: Step) -> Result {
     args!(args, of, Value::String(s) => step(of, kind, |question| change(question, s.clone())))
 }
 
-fn answer(args: &[Value], tell: fn(&Result<(bool, Str), String>) -> Value) -> Result {
+fn answer(args: &[Value], tell: fn(&Result<AuthorizerVerdict, AuthorizerError>) -> Value) -> Result {
     args!(args, of => of.opaque::<Decision>().map(|d| tell(&d.0)).ok_or_else(Error::no_overload))
 }

@@ -1,5 +1,6 @@
 //! etcd's flags and environment, as they are typed, checked, and made a configuration.
 
+mod error;
 mod table;
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
@@ -7,6 +8,7 @@ use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 use storage::embedded::{Options, UnsyncedFiles};
 use tracing::level_filters::LevelFilter;
 
+pub use self::error::{FlagError, UrlFault};
 use self::table::{Effect, FLAGS, Kind, Row};
 use crate::{
     compaction::{self, Retention},
@@ -61,7 +63,7 @@ impl Flags {
     pub fn parse(
         arguments: impl Iterator<Item = String>,
         environment: impl Iterator<Item = (String, String)>,
-    ) -> Result<Asked, String> {
+    ) -> Result<Asked, FlagError> {
         let mut given = Given::default();
         let by_variable: HashMap<String, &Row> = FLAGS.iter().map(|row| (variable(row.name), row)).collect();
         for (name, value) in environment {
@@ -72,7 +74,7 @@ impl Flags {
         let mut arguments = arguments.peekable();
         while let Some(argument) = arguments.next() {
             let Some(text) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
-                return Err(format!("{argument:?} is not a valid flag"));
+                return Err(FlagError::NoFlag(argument));
             };
             let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
             match name {
@@ -81,11 +83,11 @@ impl Flags {
                 _ => {}
             }
             let row = FLAGS.iter().find(|row| row.name == name);
-            let row = row.ok_or_else(|| format!("flag provided but not defined: -{name}"))?;
+            let row = row.ok_or_else(|| FlagError::Unknown(name.to_owned()))?;
             let value = match (value, row.kind) {
                 (Some(value), _) => value.to_owned(),
                 (None, Kind::Bool) => "true".into(),
-                (None, Kind::Value) => arguments.next().ok_or_else(|| format!("flag needs an argument: -{name}"))?,
+                (None, Kind::Value) => arguments.next().ok_or(FlagError::NoValue(row.name))?,
             };
             given.set(row, value)?;
         }
@@ -102,14 +104,14 @@ fn variable(flag: &str) -> String {
 struct Given(HashMap<&'static str, String>);
 
 impl Given {
-    fn set(&mut self, row: &Row, value: String) -> Result<(), String> {
+    fn set(&mut self, row: &Row, value: String) -> Result<(), FlagError> {
         if row.kind == Kind::Bool {
             parse_bool(row.name, &value)?;
         }
         // What says that something is off, or as it is anyway, asks for nothing.
         let is_nothing = matches!(&*value, "" | "0" | "false" | "0s");
         if row.effect == Effect::Refused && !is_nothing {
-            return Err(format!("--{}={value} cannot be served: {}", row.name, row.help));
+            return Err(FlagError::Refused { flag: row.name, value, why: row.help });
         }
         self.0.insert(row.name, value);
         Ok(())
@@ -120,22 +122,22 @@ impl Given {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn is_on(&self, name: &str) -> Result<bool, String> {
+    fn is_on(&self, name: &'static str) -> Result<bool, FlagError> {
         self.get(name).map_or(Ok(false), |value| parse_bool(name, value))
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Result<T, String> {
+    fn number<T: std::str::FromStr>(&self, name: &'static str, default: T) -> Result<T, FlagError> {
         let Some(text) = self.get(name) else { return Ok(default) };
-        text.parse().map_err(|_| format!("invalid value {text:?} for flag -{name}"))
+        text.parse().map_err(|_| FlagError::invalid(name, text))
     }
 
-    fn flags(&self) -> Result<Flags, String> {
+    fn flags(&self) -> Result<Flags, FlagError> {
         let name = self.get("name").unwrap_or("default").to_owned();
         let peer_urls = self.urls("initial-advertise-peer-urls", PEERS)?;
         self.urls("listen-peer-urls", PEERS)?;
         self.check_cluster(&name)?;
         if self.get("listen-client-urls").is_some() && self.get("advertise-client-urls").is_none() {
-            return Err("--advertise-client-urls is required when --listen-client-urls is set explicitly".into());
+            return Err(FlagError::NotAdvertised);
         }
         let quota: i64 = self.number("quota-backend-bytes", 0)?;
         let limits = Limits {
@@ -159,7 +161,7 @@ impl Given {
         Ok(Flags { config, log_level: self.log_level()? })
     }
 
-    fn store(&self) -> Result<Options, String> {
+    fn store(&self) -> Result<Options, FlagError> {
         Ok(match self.is_on("unsafe-no-fsync")? {
             true => Options { relaxed: true, files: Arc::new(UnsyncedFiles), ..Options::default() },
             false => Options::default(),
@@ -167,9 +169,9 @@ impl Given {
     }
 
     /// Refuses a cluster of others, or of several.
-    fn check_cluster(&self, name: &str) -> Result<(), String> {
+    fn check_cluster(&self, name: &str) -> Result<(), FlagError> {
         if let Some(state) = self.get("initial-cluster-state").filter(|state| !matches!(*state, "new" | "existing")) {
-            return Err(format!("invalid value {state:?} for flag -initial-cluster-state"));
+            return Err(FlagError::invalid("initial-cluster-state", state));
         }
         let Some(cluster) = self.get("initial-cluster") else { return Ok(()) };
         let mut names: Vec<&str> =
@@ -177,12 +179,12 @@ impl Given {
         names.dedup();
         match &*names {
             [one] if *one == name => Ok(()),
-            [_] => Err(format!("couldn't find local name {name:?} in the initial cluster configuration")),
-            _ => Err(format!("--initial-cluster={cluster} cannot be served: this etcd is one member")),
+            [_] => Err(FlagError::NotOfCluster(name.to_owned())),
+            _ => Err(FlagError::Cluster(cluster.to_owned())),
         }
     }
 
-    fn listen(&self) -> Result<Vec<Listen>, String> {
+    fn listen(&self) -> Result<Vec<Listen>, FlagError> {
         let mut listen = Vec::new();
         for (flag, default, metrics_only) in [("listen-client-urls", CLIENTS, false), ("listen-metrics-urls", "", true)]
         {
@@ -193,52 +195,52 @@ impl Given {
         Ok(listen)
     }
 
-    fn tls(&self) -> Result<Option<TlsFiles>, String> {
+    fn tls(&self) -> Result<Option<TlsFiles>, FlagError> {
         let ca = self.get("trusted-ca-file");
         match (self.get("cert-file"), self.get("key-file")) {
             (Some(certificate), Some(key)) => {
                 let wanted = self.is_on("client-cert-auth")?;
                 // etcd asks for certificates as soon as it knows who signs them.
                 if wanted && ca.is_none() {
-                    return Err("--client-cert-auth needs --trusted-ca-file".into());
+                    return Err(FlagError::NoClientAuthority);
                 }
                 let client_ca = ca.map(PathBuf::from);
                 Ok(Some(TlsFiles { certificate: certificate.into(), key: key.into(), client_ca }))
             }
             (None, None) => Ok(None),
-            _ => Err("--cert-file and --key-file go together".into()),
+            _ => Err(FlagError::HalfIdentity),
         }
     }
 
-    fn progress_interval(&self) -> Result<Duration, String> {
+    fn progress_interval(&self) -> Result<Duration, FlagError> {
         let names = ["watch-progress-notify-interval", "experimental-watch-progress-notify-interval"];
         let Some((name, text)) = names.iter().find_map(|name| Some((name, self.get(name)?))) else {
             return Ok(Duration::from_secs(600));
         };
         let interval = parse_duration(text).filter(|interval| *interval >= Duration::from_millis(1));
-        interval.ok_or_else(|| format!("invalid value {text:?} for flag -{name}"))
+        interval.ok_or_else(|| FlagError::invalid(name, text))
     }
 
-    fn retention(&self) -> Result<Option<Retention>, String> {
+    fn retention(&self) -> Result<Option<Retention>, FlagError> {
         let mode = self.get("auto-compaction-mode").unwrap_or("periodic");
-        compaction::parse(mode, self.get("auto-compaction-retention").unwrap_or("0"), parse_duration)
+        Ok(compaction::parse(mode, self.get("auto-compaction-retention").unwrap_or("0"), parse_duration)?)
     }
 
-    fn log_level(&self) -> Result<LevelFilter, String> {
+    fn log_level(&self) -> Result<LevelFilter, FlagError> {
         match self.get("log-level").unwrap_or("info") {
             "debug" => Ok(LevelFilter::DEBUG),
             "info" => Ok(LevelFilter::INFO),
             "warn" => Ok(LevelFilter::WARN),
             "error" | "dpanic" | "panic" | "fatal" => Ok(LevelFilter::ERROR),
-            other => Err(format!("unrecognized level: {other:?}")),
+            other => Err(FlagError::LogLevel(other.to_owned())),
         }
     }
 
-    fn urls(&self, name: &str, default: &str) -> Result<Vec<Url>, String> {
+    fn urls(&self, name: &'static str, default: &str) -> Result<Vec<Url>, FlagError> {
         let text = self.get(name).unwrap_or(default);
         let urls = text.split(',').filter(|url| !url.is_empty());
-        urls.map(|url| Url::parse(url).map_err(|why| format!("invalid value {text:?} for flag -{name}: {why}")))
-            .collect()
+        let wrong = |why| FlagError::Url { flag: name, value: text.to_owned(), why };
+        urls.map(|url| Url::parse(url).map_err(wrong)).collect()
     }
 }
 
@@ -250,20 +252,20 @@ struct Url {
 }
 
 impl Url {
-    fn parse(text: &str) -> Result<Url, String> {
-        let (scheme, rest) = text.split_once("://").ok_or("URL must contain a scheme")?;
+    fn parse(text: &str) -> Result<Url, UrlFault> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlFault::NoScheme)?;
         let tls = match scheme {
             "http" => false,
             "https" => true,
-            _ => return Err(format!("URL scheme must be http or https: {text}")),
+            _ => return Err(UrlFault::Scheme(text.to_owned())),
         };
         let address = rest.strip_suffix('/').unwrap_or(rest);
         if address.contains('/') {
-            return Err(format!("URL must not contain a path: {text}"));
+            return Err(UrlFault::Path(text.to_owned()));
         }
         let port = address.rsplit_once(':').map(|(_, port)| port);
         if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
-            return Err(format!("URL address does not have the form \"host:port\": {text}"));
+            return Err(UrlFault::NoPort(text.to_owned()));
         }
         Ok(Url { tls, address: address.to_owned(), text: text.to_owned() })
     }
@@ -273,11 +275,11 @@ impl Url {
     }
 }
 
-fn parse_bool(name: &str, text: &str) -> Result<bool, String> {
+fn parse_bool(name: &'static str, text: &str) -> Result<bool, FlagError> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("invalid boolean value {text:?} for -{name}")),
+        _ => Err(FlagError::Bool { flag: name, value: text.to_owned() }),
     }
 }
 

@@ -3,7 +3,7 @@ use super::*;
 fn parse(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Flags, String> {
     let arguments = arguments.iter().map(|argument| (*argument).to_owned());
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    match Flags::parse(arguments, environment)? {
+    match Flags::parse(arguments, environment).map_err(|why| why.to_string())? {
         Asked::Run(flags) => Ok(*flags),
         other => Err(format!("{other:?}")),
     }

@@ -17,7 +17,7 @@ pub use traces::{Dial, Stream};
 pub use self::metrics::EgressMetrics;
 use crate::{
     failure::EgressError,
-    tls::{Identity, Trust, tls_config},
+    tls::{ClientError, Identity, Trust, server_name, tls_config},
 };
 
 /// A part of the world that this server calls.
@@ -83,6 +83,25 @@ impl fmt::Debug for ProxyTls {
 /// What opens the connections to a network; `None`: they are opened as usual.
 type Selection = (Network, Option<Dial>);
 
+/// Why connections cannot leave as they are configured to.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EgressConfigError {
+    /// A proxy cannot be called.
+    #[error("failed to create dialer for egressSelection \"{}\": {why}", network.name())]
+    Dialer {
+        /// Whose connections it is for.
+        network: Network,
+        /// What is wrong with its certificates or its name.
+        why: ClientError,
+    },
+    /// No network is configured at all, and one is asked for.
+    #[error("egress lookup required with egress selector type \"{}\"", .0.name())]
+    NothingConfigured(Network),
+    /// This one is not.
+    #[error("egress lookup for \"{}\" is not configured", .0.name())]
+    NotConfigured(Network),
+}
+
 /// How connections leave to each network.
 #[derive(Clone, Default)]
 pub struct Egress {
@@ -96,13 +115,13 @@ impl Egress {
     ///
     /// # Errors
     /// A certificate that cannot be used.
-    pub fn new(selections: &[(Network, Option<Proxy>)], metrics: &EgressMetrics) -> Result<Self, String> {
+    pub fn new(selections: &[(Network, Option<Proxy>)], metrics: &EgressMetrics) -> Result<Self, EgressConfigError> {
         let selections = selections.iter().map(|(network, proxy)| {
-            let failed = |why| format!("failed to create dialer for egressSelection \"{}\": {why}", network.name());
+            let failed = |why| EgressConfigError::Dialer { network: *network, why };
             let dialer = proxy.clone().map(|proxy| Dialer::new(proxy, metrics.clone())).transpose().map_err(failed)?;
             Ok((*network, dialer.map(Dialer::dial)))
         });
-        Ok(Egress { selections: Some(selections.collect::<Result<_, String>>()?) })
+        Ok(Egress { selections: Some(selections.collect::<Result<_, EgressConfigError>>()?) })
     }
 
     fn selection(&self, network: Network) -> Option<Option<&Dial>> {
@@ -119,12 +138,11 @@ impl Egress {
     ///
     /// # Errors
     /// It is not.
-    pub fn required(&self, network: Network) -> Result<Option<&Dial>, String> {
+    pub fn required(&self, network: Network) -> Result<Option<&Dial>, EgressConfigError> {
         if self.selections.is_none() {
-            return Err(format!("egress lookup required with egress selector type \"{}\"", network.name()));
+            return Err(EgressConfigError::NothingConfigured(network));
         }
-        let missing = || format!("egress lookup for \"{}\" is not configured", network.name());
-        self.selection(network).ok_or_else(missing)
+        self.selection(network).ok_or(EgressConfigError::NotConfigured(network))
     }
 }
 
@@ -139,15 +157,14 @@ struct Dialer {
 }
 
 impl Dialer {
-    fn new(proxy: Proxy, metrics: EgressMetrics) -> Result<Arc<Self>, String> {
+    fn new(proxy: Proxy, metrics: EgressMetrics) -> Result<Arc<Self>, ClientError> {
         let tls = match &proxy {
             Proxy::ConnectTcp { address, tls: Some(tls) } => {
                 let trust = if tls.bundle.is_empty() { Trust::System } else { Trust::Bundle(&tls.bundle) };
                 let config = tls_config(trust, Some(&tls.identity))?;
                 let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                let name = tls.server_name.as_deref().unwrap_or(host).to_owned();
-                let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
+                let name = server_name(tls.server_name.as_deref().unwrap_or(host))?;
                 Some((TlsConnector::from(Arc::new(config)), name))
             }
             _ => None,

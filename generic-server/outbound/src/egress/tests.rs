@@ -192,12 +192,12 @@ async fn a_proxy_may_speak_tls_and_must_be_who_it_says() {
 #[test]
 fn who_may_only_be_reached_through_a_proxy_needs_one() {
     let none = Egress::default();
-    let why = none.required(Network::Cluster).err();
+    let why = none.required(Network::Cluster).err().map(|why| why.to_string());
     assert_eq!(why.as_deref(), Some("egress lookup required with egress selector type \"cluster\""));
     let (some, _) = egress(Proxy::ConnectSocket("/proxy".into()));
     assert!(some.required(Network::Cluster).is_ok_and(|dial| dial.is_some()));
     assert!(some.required(Network::Etcd).is_ok_and(|dial| dial.is_none()), "it is to be reached without one");
-    let why = some.required(Network::ControlPlane).err();
+    let why = some.required(Network::ControlPlane).err().map(|why| why.to_string());
     assert_eq!(why.as_deref(), Some("egress lookup for \"controlplane\" is not configured"));
 }
 

@@ -85,7 +85,7 @@ fn certificate(
     asked: &CertificateRequest,
     max: i64,
 ) -> Result<String, String> {
-    let issuer = files.read()?;
+    let issuer = files.read().map_err(|error| error.to_string())?;
     let wanted = request.at(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
     let terms = terms(&issuer, &usages(request), duration(wanted, max), Timestamp::now().seconds())?;
     let der = issuer.issue(asked, &terms).map_err(|error| error.to_string())?;

@@ -4,14 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use machinery::Str;
-use outbound::egress::Egress;
+use machinery::{Str, meta::field_error::FieldError};
+use outbound::{
+    ClientError,
+    egress::{Egress, EgressConfigError},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::config::{Authenticators, JwtAuthenticator, check_issuer},
     IssuerTokens, OidcMetrics,
     claims::is_issuer,
+    provider::UnhealthyIssuer,
 };
 use crate::{
     TokenAuthenticator, TokenError, TokenOwner, aggregate,
@@ -24,6 +28,28 @@ const WELL_WITHIN: Duration = Duration::from_secs(60);
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// How long after a change those who judge tokens by the old configuration may need it.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// Why identity providers cannot be used. Shown, it is what upstream's server says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum IssuersError {
+    /// One's configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] FieldError),
+    /// One is to be reached through a proxy that is not configured.
+    #[error("oidc: {0}")]
+    Egress(#[from] EgressConfigError),
+    /// One cannot be called: its authorities cannot be used.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Tokens of these cannot be judged yet.
+    #[error("{}", all_of(.0))]
+    Unhealthy(Vec<UnhealthyIssuer>),
+}
+
+fn all_of(sick: &[UnhealthyIssuer]) -> String {
+    let errors: Vec<String> = sick.iter().map(ToString::to_string).collect();
+    aggregate(&errors).unwrap_or_default()
+}
 
 /// What all providers have in common.
 #[derive(Clone)]
@@ -63,7 +89,7 @@ impl Issuers {
         options: IssuersOptions,
         config: Vec<JwtAuthenticator>,
         compiled: Authenticators,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Arc<Self>, IssuersError> {
         let current = ArcSwap::from_pointee(Generation::new(&options, config, compiled)?);
         Ok(Arc::new(Issuers { options, current }))
     }
@@ -72,7 +98,7 @@ impl Issuers {
     ///
     /// # Errors
     /// Which cannot, and why.
-    pub fn health(&self) -> Result<(), String> {
+    pub fn health(&self) -> Result<(), IssuersError> {
         self.current.load().health()
     }
 
@@ -80,7 +106,7 @@ impl Issuers {
     ///
     /// # Errors
     /// One cannot be used, or is not well in time; then the old ones stay.
-    pub async fn replace(&self, config: Vec<JwtAuthenticator>, compiled: Authenticators) -> Result<(), String> {
+    pub async fn replace(&self, config: Vec<JwtAuthenticator>, compiled: Authenticators) -> Result<(), IssuersError> {
         let next = Generation::new(&self.options, config, compiled)?;
         let well = async {
             while next.health().is_err() {
@@ -103,21 +129,25 @@ impl Issuers {
 }
 
 impl Generation {
-    fn new(options: &IssuersOptions, config: Vec<JwtAuthenticator>, compiled: Authenticators) -> Result<Self, String> {
+    fn new(
+        options: &IssuersOptions,
+        config: Vec<JwtAuthenticator>,
+        compiled: Authenticators,
+    ) -> Result<Self, IssuersError> {
         let cancel = CancellationToken::new();
         let guard = cancel.clone().drop_guard();
         let mut issuers = Vec::with_capacity(config.len());
         for (config, expressions) in config.into_iter().zip(compiled) {
-            check_issuer(&config.issuer, &options.own_issuers).map_err(|error| error.to_string())?;
+            check_issuer(&config.issuer, &options.own_issuers)?;
             let metrics = options.metrics.of(&config.issuer.url);
             issuers.push(IssuerTokens::new(config, expressions, options, metrics, &cancel)?);
         }
         Ok(Generation { issuers, _cancel: guard })
     }
 
-    fn health(&self) -> Result<(), String> {
-        let errors: Vec<String> = self.issuers.iter().filter_map(|issuer| issuer.provider.health().err()).collect();
-        aggregate(&errors).map_or(Ok(()), Err)
+    fn health(&self) -> Result<(), IssuersError> {
+        let sick: Vec<_> = self.issuers.iter().filter_map(|issuer| issuer.provider.health().err()).collect();
+        if sick.is_empty() { Ok(()) } else { Err(IssuersError::Unhealthy(sick)) }
     }
 }
 

@@ -21,8 +21,9 @@ use outbound::{Trust, egress::Network};
 use tokio_util::sync::CancellationToken;
 
 pub use expressions::{Expression, Expressions};
-pub use issuers::{Issuers, IssuersOptions};
+pub use issuers::{Issuers, IssuersError, IssuersOptions};
 pub use metrics::OidcMetrics;
+pub use provider::UnhealthyIssuer;
 
 use super::config::JwtAuthenticator;
 use crate::{
@@ -63,7 +64,7 @@ impl IssuerTokens {
         options: &IssuersOptions,
         metrics: IssuerMetrics,
         cancel: &CancellationToken,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, IssuersError> {
         let issuer = &config.issuer;
         let network = match issuer.egress_selector_type.as_str() {
             "" => None,
@@ -71,7 +72,7 @@ impl IssuerTokens {
             _ => Some(Network::ControlPlane),
         };
         let dial = network.map(|network| options.egress.required(network)).transpose();
-        let dial = dial.map_err(|why| format!("oidc: {why}"))?.flatten();
+        let dial = dial?.flatten();
         let algorithms = options.algorithms.clone();
         let authority = issuer.certificate_authority.as_bytes();
         let trust = if authority.is_empty() { Trust::System } else { Trust::Bundle(authority) };

@@ -30,6 +30,16 @@ pub(super) struct Provider {
     trouble: Mutex<String>,
 }
 
+/// A provider that has not told its keys yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("oidc: authenticator for issuer {} is not healthy: {why}", go_text::quote(issuer))]
+pub struct UnhealthyIssuer {
+    /// The provider's URL.
+    pub issuer: Str,
+    /// What came of asking it.
+    pub why: String,
+}
+
 impl Provider {
     /// A provider that is asked from now on, until it has answered or `cancel` comes.
     pub(super) fn start(
@@ -62,12 +72,12 @@ impl Provider {
     ///
     /// # Errors
     /// Why not.
-    pub(super) fn health(&self) -> Result<(), String> {
+    pub(super) fn health(&self) -> Result<(), UnhealthyIssuer> {
         if self.keys.get().is_some() {
             return Ok(());
         }
         let why = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Err(format!("oidc: authenticator for issuer {} is not healthy: {why}", go_text::quote(&self.issuer)))
+        Err(UnhealthyIssuer { issuer: self.issuer.clone(), why })
     }
 
     async fn find(self: Arc<Self>) {
