@@ -1,15 +1,12 @@
 //! A store that objects are written to in protobuf or CBOR, as upstream's server writes them. Whatever is read is read as it
 //! is: registries read all forms.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use machinery::codec::{cbor, json, protobuf};
-use storage::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch};
+use storage::{Error, Expect, Layer, Revision, Store};
 
 /// What objects are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +43,11 @@ pub(super) struct Encoded {
 }
 
 #[async_trait]
-impl Store for Encoded {
+impl Layer for Encoded {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
         self.store.put(key, self.form.encode(&value)?, expect, ttl).await
     }
@@ -62,70 +63,10 @@ impl Store for Encoded {
         self.store.put_series(key, self.form.encode(&value)?, then, expect).await
     }
 
-    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
-        self.store.delete(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<(Option<KeyValue>, Revision), Error> {
-        self.store.get(key).await
-    }
-
-    async fn range(&self, range: Range) -> Result<RangeResult, Error> {
-        self.store.range(range).await
-    }
-
-    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
-        self.store.revision_at(time).await
-    }
-
-    async fn count(&self, prefix: &str) -> Result<usize, Error> {
-        self.store.count(prefix).await
-    }
-
-    async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
-        self.store.watch(prefix, after, sink).await
-    }
-
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.store.revision().await
-    }
-
-    fn delivered_revision(&self) -> Option<Revision> {
-        self.store.delivered_revision()
-    }
-
-    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
-        self.store.request_progress(prefix).await
-    }
-
     /// What is there in JSON is written anew by an update that changes nothing, so that a migration ends.
     async fn is_stale(&self, key: &str) -> Result<bool, Error> {
         let (found, _) = self.store.get(key).await?;
         Ok(found.is_some_and(|found| !found.value.starts_with(self.form.magic())) || self.store.is_stale(key).await?)
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.store.compact(revision).await
-    }
-
-    async fn compacted_revision(&self) -> Result<Revision, Error> {
-        self.store.compacted_revision().await
-    }
-
-    async fn health(&self) -> Result<(), Error> {
-        self.store.health().await
-    }
-
-    async fn failed(&self) -> Error {
-        self.store.failed().await
-    }
-
-    async fn size(&self) -> Result<u64, Error> {
-        self.store.size().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }
 
@@ -138,7 +79,7 @@ mod tests {
 
     async fn check(form: Form, text: &'static [u8], read: impl FnOnce(&[u8]) -> Value) {
         let inner: Arc<dyn Store> = Memory::new();
-        let store = Encoded { store: inner.clone(), form };
+        let store: Arc<dyn Store> = Arc::new(Encoded { store: inner.clone(), form });
         inner.put("/c", Bytes::from_static(text), Expect::Absent, None).await.expect("it is written");
         assert!(store.is_stale("/c").await.expect("it is there"));
         let (found, _) = store.get("/c").await.expect("it is there");

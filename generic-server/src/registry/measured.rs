@@ -3,14 +3,14 @@
 use std::{
     array::from_fn,
     sync::{Arc, LazyLock, OnceLock},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use machinery::Str;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry as Prometheus};
-use storage::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch};
+use storage::{Error, Expect, KeyValue, Layer, Range, RangeResult, Revision, Store};
 
 use crate::{metrics::register, resource::Resource};
 
@@ -108,7 +108,11 @@ fn write(expect: &Expect) -> Operation {
 }
 
 #[async_trait]
-impl Store for Measured {
+impl Layer for Measured {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
         self.timed(write(&expect), self.store.put(key, value, expect, ttl)).await
     }
@@ -135,55 +139,7 @@ impl Store for Measured {
         self.timed(Operation::List, self.store.range(range)).await
     }
 
-    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
-        self.store.revision_at(time).await
-    }
-
     async fn count(&self, prefix: &str) -> Result<usize, Error> {
         self.timed(Operation::Count, self.store.count(prefix)).await
-    }
-
-    async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
-        self.store.watch(prefix, after, sink).await
-    }
-
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.store.revision().await
-    }
-
-    fn delivered_revision(&self) -> Option<Revision> {
-        self.store.delivered_revision()
-    }
-
-    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
-        self.store.request_progress(prefix).await
-    }
-
-    async fn is_stale(&self, key: &str) -> Result<bool, Error> {
-        self.store.is_stale(key).await
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.store.compact(revision).await
-    }
-
-    async fn compacted_revision(&self) -> Result<Revision, Error> {
-        self.store.compacted_revision().await
-    }
-
-    async fn health(&self) -> Result<(), Error> {
-        self.store.health().await
-    }
-
-    async fn failed(&self) -> Error {
-        self.store.failed().await
-    }
-
-    async fn size(&self) -> Result<u64, Error> {
-        self.store.size().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }

@@ -21,10 +21,12 @@ pub mod embedded;
 pub mod encrypt;
 mod error;
 pub mod etcd;
+mod layer;
 pub mod limits;
 pub mod memory;
 mod watchers;
 
 pub use api::*;
 pub use error::Error;
+pub use layer::Layer;
 pub use memory::Memory;

@@ -1,15 +1,12 @@
 //! A store whose values are encrypted by a rule.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::rule::Rule;
-use crate::{Error, Event, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, Watch};
+use crate::{Error, Event, Expect, KeyValue, Layer, Range, RangeResult, Revision, Sink, Store, Watch};
 
 /// So many values are decrypted beside the runtime's threads.
 const MANY: usize = 200;
@@ -61,7 +58,11 @@ async fn end_on_recovery(rule: Arc<Rule>, sink: Arc<dyn Sink>) {
 }
 
 #[async_trait]
-impl Store for Encrypted {
+impl Layer for Encrypted {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
         let value = self.rule.encrypt(key, value)?;
         self.rule.told(self.store.put(key, value, expect, ttl).await).await
@@ -104,14 +105,6 @@ impl Store for Encrypted {
         Ok(result)
     }
 
-    async fn revision_at(&self, time: SystemTime) -> Result<Revision, Error> {
-        self.store.revision_at(time).await
-    }
-
-    async fn count(&self, prefix: &str) -> Result<usize, Error> {
-        self.store.count(prefix).await
-    }
-
     async fn watch(&self, prefix: &str, after: Revision, sink: Arc<dyn Sink>) -> Result<Watch, Error> {
         let decrypting = Decrypting { sink: sink.clone(), rule: self.rule.clone() };
         let watch = self.store.watch(prefix, after, Arc::new(decrypting)).await?;
@@ -122,44 +115,8 @@ impl Store for Encrypted {
         }))
     }
 
-    async fn revision(&self) -> Result<Revision, Error> {
-        self.store.revision().await
-    }
-
-    fn delivered_revision(&self) -> Option<Revision> {
-        self.store.delivered_revision()
-    }
-
-    async fn request_progress(&self, prefix: &str) -> Result<(), Error> {
-        self.store.request_progress(prefix).await
-    }
-
     async fn is_stale(&self, key: &str) -> Result<bool, Error> {
         let (found, _) = self.store.get(key).await?;
         Ok(found.is_some_and(|found| self.rule.is_stale(&found.value)))
-    }
-
-    async fn compact(&self, revision: Revision) -> Result<(), Error> {
-        self.store.compact(revision).await
-    }
-
-    async fn compacted_revision(&self) -> Result<Revision, Error> {
-        self.store.compacted_revision().await
-    }
-
-    async fn health(&self) -> Result<(), Error> {
-        self.store.health().await
-    }
-
-    async fn failed(&self) -> Error {
-        self.store.failed().await
-    }
-
-    async fn size(&self) -> Result<u64, Error> {
-        self.store.size().await
-    }
-
-    async fn close(&self) {
-        self.store.close().await;
     }
 }
