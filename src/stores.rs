@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use generic_server::registry::Placement;
-use machinery::Str;
+use machinery::{Str, meta::GroupResource};
 use outbound::egress::{Egress, Network};
 use storage::{
     Store,
@@ -49,7 +49,7 @@ pub(crate) async fn open(config: &Config, egress: &Egress) -> Result<Stores> {
         return Ok(Stores { main: store.clone(), embedded: Some(store), placement: Placement::default() });
     };
     let main = connect(config, egress, remote, remote.servers.clone()).await.context("cannot reach etcd")?;
-    let mut others: HashMap<(Str, Str), Arc<dyn Store>> = HashMap::new();
+    let mut others: HashMap<GroupResource, Arc<dyn Store>> = HashMap::new();
     let mut known: HashMap<Vec<String>, Arc<dyn Store>> = HashMap::new();
     for place in &storage.overrides {
         let mut servers = place.servers.clone();
@@ -62,7 +62,7 @@ pub(crate) async fn open(config: &Config, egress: &Egress) -> Result<Stores> {
             }
         };
         known.insert(servers, store.clone());
-        others.insert((place.group.as_str().into(), place.resource.as_str().into()), store);
+        others.insert(GroupResource::new(place.group.as_str(), place.resource.as_str()), store);
     }
     Ok(Stores { main, embedded: None, placement: Placement { protobuf: storage.protobuf, others } })
 }

@@ -11,7 +11,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Lister, tasks::Task};
-use machinery::{Str, Value};
+use machinery::{Str, Value, meta::GroupVersion};
 use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable, egress::Network};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};
 
@@ -74,7 +74,7 @@ pub(crate) struct Backends {
     resolver: Arc<Resolver>,
     proxy: Identity,
     rejects_redirects: bool,
-    all: ArcSwap<HashMap<(Str, Str), Arc<Backend>>>,
+    all: ArcSwap<HashMap<GroupVersion, Arc<Backend>>>,
     /// What somebody has registered of the chain itself.
     local: ArcSwap<Vec<LocalVersion>>,
     generation: AtomicU64,
@@ -114,7 +114,7 @@ impl Backends {
         if all.is_empty() {
             return None; // the usual case, on every request's way
         }
-        all.get(&(Str::from(group), Str::from(version))).map(|b| b.clone() as Arc<dyn Endpoint>)
+        all.get(&GroupVersion::new(group, version)).map(|b| b.clone() as Arc<dyn Endpoint>)
     }
 
     /// All of them.
@@ -125,7 +125,7 @@ impl Backends {
     /// Whether an APIService of this name was somebody's own when it was last looked at.
     fn knows(&self, name: &str) -> bool {
         let (version, group) = name.split_once('.').unwrap_or((name, ""));
-        self.all.load().contains_key(&(Str::from(group), Str::from(version)))
+        self.all.load().contains_key(&GroupVersion::new(group, version))
             || self.local.load().iter().any(|own| own.group == group && own.version == version)
     }
 
@@ -157,8 +157,8 @@ impl Backends {
         let mut after = HashMap::new();
         for service in services {
             let Some(spec) = service.get("spec") else { continue };
-            let key =
-                (Str::from(spec.str_at(&["group"]).unwrap_or("")), Str::from(spec.str_at(&["version"]).unwrap_or("")));
+            let text = |key: &str| spec.str_at(&[key]).unwrap_or_default();
+            let key = GroupVersion::new(text("group"), text("version"));
             let kept = before.get(&key).filter(|b| b.spec == *spec).cloned();
             if let Some(backend) = kept.or_else(|| Backend::new(spec, self).map(Arc::new)) {
                 after.insert(key, backend);

@@ -12,7 +12,7 @@ use generic_server::{
 use machinery::{
     Str, Value,
     codec::{json, scan},
-    meta::status::Status,
+    meta::{GroupVersion, status::Status},
     object,
 };
 use storage::cache::{Everything, Followed, Object, Scope, WatchEvent};
@@ -25,9 +25,6 @@ const BUILT_IN: &str = "onstart";
 const CUSTOM: &str = "true";
 /// How often tables are compared with the objects.
 const TICK: Duration = Duration::from_millis(200);
-
-/// A group version that the chain serves.
-type GroupVersion = (Str, Str);
 
 /// Registers the local group versions and keeps them registered. What changes is looked at, not everything.
 pub(crate) fn registration(
@@ -53,8 +50,7 @@ pub(crate) fn registration(
                             cx.ready();
                         }
                         Some(Followed::Event(WatchEvent::Object { object, .. })) => {
-                            let (version, group) = parts(object.name());
-                            local.settle(&(group, version)).await?;
+                            local.settle(&group_version(object.name())).await?;
                         }
                         Some(Followed::Event(WatchEvent::Bookmark { .. })) => {}
                     },
@@ -73,10 +69,10 @@ pub(crate) fn registration(
     task.after("crd-informer-synced")
 }
 
-/// Version and group of an APIService's name.
-fn parts(name: &str) -> (Str, Str) {
+/// The group version of an APIService's name.
+fn group_version(name: &str) -> GroupVersion {
     let (version, group) = name.split_once('.').unwrap_or((name, ""));
-    (version.into(), group.into())
+    GroupVersion::new(group, version)
 }
 
 struct Local {
@@ -88,7 +84,7 @@ struct Local {
 
 impl Local {
     fn new(registry: Arc<Registry>, core: &ArcSwap<ResourceTable>, custom: Arc<ArcSwap<ResourceTable>>) -> Self {
-        let built_in = versions(&core.load()).chain([("apiextensions.k8s.io".into(), "v1".into())]).collect();
+        let built_in = versions(&core.load()).chain([GroupVersion::new("apiextensions.k8s.io", "v1")]).collect();
         Local { registry, built_in, custom }
     }
 
@@ -100,9 +96,8 @@ impl Local {
         }
         let snapshot = self.registry.cache().latest();
         let ours = snapshot.range(self.registry.prefix(), None).filter_map(|e| e.object());
-        let ours = ours.filter(|o| o.labels().get(AUTOMANAGED) == Some(CUSTOM)).map(|o| parts(o.name()));
-        let stale: Vec<GroupVersion> =
-            ours.map(|(version, group)| (group, version)).filter(|found| !custom.contains(found)).collect();
+        let ours = ours.filter(|o| o.labels().get(AUTOMANAGED) == Some(CUSTOM)).map(|o| group_version(o.name()));
+        let stale: Vec<GroupVersion> = ours.filter(|found| !custom.contains(found)).collect();
         for gone in stale {
             self.settle(&gone).await?;
         }
@@ -116,7 +111,7 @@ impl Local {
                 table.group(&group).into_iter().flat_map(|rows| rows.versions().cloned()).collect()
             };
             for version in of(before).union(&of(now)) {
-                self.settle(&(group.clone(), version.clone())).await?;
+                self.settle(&GroupVersion::new(group.clone(), version.clone())).await?;
             }
         }
         Ok(())
@@ -124,7 +119,7 @@ impl Local {
 
     /// Makes, mends or removes the APIService of a group version, whichever is due.
     async fn settle(&self, wanted: &GroupVersion) -> TaskResult {
-        let (group, version) = wanted;
+        let GroupVersion { group, version } = wanted;
         if self.built_in.contains(wanted) {
             return self.ensure(wanted, BUILT_IN).await;
         }
@@ -141,7 +136,7 @@ impl Local {
     }
 
     /// Makes the APIService, or puts back what belongs to us of it.
-    async fn ensure(&self, (group, version): &GroupVersion, label: &str) -> TaskResult {
+    async fn ensure(&self, GroupVersion { group, version }: &GroupVersion, label: &str) -> TaskResult {
         let name = format!("{version}.{group}");
         let priority = priority(group, version);
         let mut spec = object! {
@@ -193,7 +188,7 @@ impl Local {
 fn versions(table: &ResourceTable) -> impl Iterator<Item = GroupVersion> {
     let rows = table.groups().filter_map(|rows| Some((rows, rows.entries().first()?.row.group.clone())));
     rows.filter(|(_, group)| group != GROUP)
-        .flat_map(|(rows, group)| rows.versions().map(move |version| (group.clone(), version.clone())))
+        .flat_map(|(rows, group)| rows.versions().map(move |version| GroupVersion::new(group.clone(), version.clone())))
 }
 
 /// What somebody else did in the meantime is no failure: the next look finds it.

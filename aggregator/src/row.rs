@@ -8,7 +8,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
-    meta::GroupVersionKind,
+    meta::{GroupVersion, GroupVersionKind},
     request::Verbs,
     schema::{Schema, Shape, builtin},
 };
@@ -42,7 +42,7 @@ pub fn api_services() -> Resource {
         schema: Schema::of(Shape::Ref(id)).into(),
         built_in: true,
         storage_path: Str::new_static("apiregistration.k8s.io/apiservices"),
-        storage_version: (Str::new_static(GROUP), Str::new_static("v1")),
+        storage_version: GroupVersion::new(Str::new_static(GROUP), Str::new_static("v1")),
         conversion: None,
         strategy: Arc::new(ApiServiceRules),
         printer: printer::api_service().printer(),

@@ -1,7 +1,7 @@
 //! Content negotiation: which media type, and which form of an object, a client accepts.
 
 use http::Extensions;
-use machinery::meta::status::Status;
+use machinery::meta::{GvkRef, status::Status};
 
 /// Among a request's extensions: the server has CBOR (the gate CBORServingAndStorage).
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +87,8 @@ pub struct Offer {
     pub routed: bool,
     /// Whether objects can also be sent as tables and as metadata alone.
     pub transforms: bool,
-    /// The group, version and kind of an aggregated form that only this endpoint has.
-    pub aggregated: Option<(&'static str, &'static str, &'static str)>,
+    /// The kind of an aggregated form that only this endpoint has.
+    pub aggregated: Option<GvkRef<'static>>,
 }
 
 impl Offer {
@@ -109,7 +109,7 @@ impl Offer {
     /// Discovery of everything at once.
     pub const DISCOVERY: Offer = Offer {
         routed: false,
-        aggregated: Some(("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")),
+        aggregated: Some(GvkRef::new("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")),
         ..Offer::WITHOUT_CBOR
     };
     /// Documents of servers that have no CBOR in any case.
@@ -305,11 +305,11 @@ impl<'a> Clause<'a> {
         }
     }
 
-    /// The kind, group and version that the clause asks for, if it names any of them.
-    fn kind(&self) -> Option<(&str, &str, &str)> {
+    /// The kind that the clause asks for, if it names any part of it.
+    fn kind(&self) -> Option<GvkRef<'_>> {
         let [kind, group, version] = ["as", "g", "v"].map(|key| self.param(key));
         let named = kind.is_some() || group.is_some() || version.is_some();
-        named.then(|| (group.unwrap_or(""), version.unwrap_or(""), kind.unwrap_or("")))
+        named.then(|| GvkRef::new(group.unwrap_or(""), version.unwrap_or(""), kind.unwrap_or("")))
     }
 
     fn aggregated(&self, _: Media, offer: &Offer) -> Option<Form> {
@@ -323,7 +323,7 @@ impl<'a> Clause<'a> {
             Some("watch") if media.streams() => {}
             Some(_) => return None,
         }
-        let Some((group, version, kind)) = self.kind() else {
+        let Some(GvkRef { group, version, kind }) = self.kind() else {
             return (media == Media::Cbor || offer.whole.contains(&media)).then_some(Form::Whole);
         };
         if !offer.transforms || group != "meta.k8s.io" {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use machinery::{
     Str,
+    meta::GroupVersion,
     request::Verbs,
     schema::{LazySchema, Schema, Shape, builtin},
 };
@@ -36,7 +37,7 @@ pub(crate) fn config_maps() -> Resource {
         schema: LazySchema::from(Schema::of(Shape::Ref(id))),
         built_in: true,
         storage_path: text("configmaps"),
-        storage_version: (Str::default(), text("v1")),
+        storage_version: GroupVersion::new("", "v1"),
         conversion: None,
         strategy: Arc::new(Plain),
         printer: Table::new(&[], |_, _| Vec::new()).printer(),

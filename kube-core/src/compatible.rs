@@ -10,7 +10,7 @@ use generic_server::{
     registry::Settings,
     resource::{Conversion, Converter, Resource, compare_versions},
 };
-use machinery::{Str, Value};
+use machinery::{Str, Value, meta::GroupVersion};
 
 use crate::conversion::renamed;
 
@@ -65,7 +65,7 @@ fn known_to(compatible: u32, stored: &Resource, rows: &[Resource]) -> Option<Res
 
 /// Has a row's objects stored in the version `to`, which is `from` under another name.
 fn store_in(row: &mut Resource, from: &Resource, to: &Resource) {
-    row.storage_version = (to.group.clone(), to.version.clone());
+    row.storage_version = GroupVersion::new(to.group.clone(), to.version.clone());
     row.storage_version_hash = Some(storage_version_hash(to));
     if row.version == to.version {
         row.conversion = None;
@@ -127,7 +127,7 @@ mod tests {
     fn hashes_are_of_the_group_version_and_kind_that_are_stored() {
         let rows = crate::resources();
         for row in rows.iter().filter(|row| row.is_stored()) {
-            let (group, version) = row.storage_version.clone();
+            let GroupVersion { group, version } = row.storage_version.clone();
             // Events are stored as those of their own group.
             let stored = Resource { group, version, ..row.clone() };
             assert_eq!(row.storage_version_hash, Some(storage_version_hash(&stored)), "{row:?}");
@@ -138,7 +138,7 @@ mod tests {
     fn objects_are_stored_in_a_version_that_the_oldest_server_knows() {
         let check = |compatible: u32, api_version: &str, plural: &str, expect: &str| {
             let rows = stored_for(crate::resources(), compatible);
-            let (group, version) = row(&rows, api_version, plural).storage_version;
+            let GroupVersion { group, version } = row(&rows, api_version, plural).storage_version;
             assert_eq!(format!("{group}/{version}"), expect, "{plural} for 1.{compatible}");
         };
         for compatible in [34, 35, 36] {

@@ -11,7 +11,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
-    meta::GroupVersionKind,
+    meta::{self, GvkRef},
     request::{Verb, Verbs},
     schema::{LazySchema, Schema, Shape, builtin},
 };
@@ -78,7 +78,7 @@ impl GroupVersion {
             schema: schema.clone(),
             built_in: true,
             storage_path: Str::new_static(plural),
-            storage_version: (Str::new_static(group), Str::new_static(version)),
+            storage_version: meta::GroupVersion::new(Str::new_static(group), Str::new_static(version)),
             conversion: None,
             strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone(), second_look(group, kind))),
             printer: printer::metadata().printer(),
@@ -120,7 +120,7 @@ impl Row {
 
     /// The group and version that objects are stored in, where that is another.
     pub(crate) fn stored_as(mut self, version: GroupVersion, conversion: impl Conversion + 'static) -> Self {
-        self.0.storage_version = (Str::new_static(version.0), Str::new_static(version.1));
+        self.0.storage_version = meta::GroupVersion::new(Str::new_static(version.0), Str::new_static(version.1));
         self.0.conversion = Some(Converter::Rule(Arc::new(conversion)));
         self
     }
@@ -138,7 +138,7 @@ impl Row {
             status_replicas: path("status.replicas"),
             selector: Some(path(selector)),
         };
-        self.subresource("scale", kind, Some(("autoscaling", "v1", "Scale")), Verbs::STATUS)
+        self.subresource("scale", kind, Some(GvkRef::new("autoscaling", "v1", "Scale")), Verbs::STATUS)
     }
 
     /// With a subresource of a rule of its own, whose documents are objects of the resource itself.
@@ -147,18 +147,18 @@ impl Row {
     }
 
     /// With a subresource of a rule of its own, that is posted documents of another kind.
-    pub(crate) fn post(self, name: &'static str, kind: (&'static str, &'static str, &'static str)) -> Self {
+    pub(crate) fn post(self, name: &'static str, kind: GvkRef<'static>) -> Self {
         self.subresource(name, SubresourceKind::Other, Some(kind), Verbs::CREATE)
     }
 
     /// With a subresource that streams to and from a node. `options` is the kind of its query.
     pub(crate) fn stream(self, name: &'static str, options: &'static str) -> Self {
-        self.subresource(name, SubresourceKind::Other, Some(("", "v1", options)), STREAM)
+        self.subresource(name, SubresourceKind::Other, Some(GvkRef::new("", "v1", options)), STREAM)
     }
 
     /// With a proxy subresource. `options` is the kind of its query.
     pub(crate) fn proxy(self, options: &'static str) -> Self {
-        self.subresource("proxy", SubresourceKind::Proxy, Some(("", "v1", options)), PROXY)
+        self.subresource("proxy", SubresourceKind::Proxy, Some(GvkRef::new("", "v1", options)), PROXY)
     }
 
     /// Fields that selectors know, and how others are refused.
@@ -232,13 +232,10 @@ impl Row {
         mut self,
         name: &'static str,
         kind: SubresourceKind,
-        response: Option<(&'static str, &'static str, &'static str)>,
+        response: Option<GvkRef<'static>>,
         verbs: Verbs,
     ) -> Self {
-        let response_kind = match response {
-            Some((group, version, kind)) => GroupVersionKind::new(group, version, kind),
-            None => self.0.gvk().to_owned(),
-        };
+        let response_kind = response.unwrap_or_else(|| self.0.gvk()).to_owned();
         self.0.subresources.push(Subresource { name: Str::new_static(name), kind, response_kind, verbs });
         self
     }

@@ -12,7 +12,7 @@ use generic_server::{
     table::{ResourceTable, entries},
     tasks::Task,
 };
-use machinery::Str;
+use machinery::{Str, meta::GroupResource};
 use outbound::ClientError;
 
 use crate::{
@@ -100,7 +100,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
     let tokens = Arc::new(options.tokens.all(verifier, listers, &settings.audiences)?);
     let mut endpoints = core::endpoints(&registries, lookup, settings, &options.kubelets)?;
     let components = core::ComponentStatuses { store: backing.store.clone() };
-    endpoints.insert((Str::default(), Str::new_static("componentstatuses")), components.endpoint());
+    endpoints.insert(GroupResource::new("", "componentstatuses"), components.endpoint());
     endpoints.extend(authentication::endpoints(&tokens, admission));
     endpoints.extend(authorization::endpoints(authorizer, admission));
     let rows = resources_as(&backing.settings);

@@ -247,7 +247,7 @@ fn objects_are_stored_where_an_existing_etcd_has_them() {
     let check = |group: &str, plural: &str, path: &str, version: (&str, &str)| {
         let row = row(&rows, plural, group);
         assert_eq!(row.storage_path, path, "{row:?}");
-        assert_eq!((row.storage_version.0.as_str(), row.storage_version.1.as_str()), version, "{row:?}");
+        assert_eq!((row.storage_version.group.as_str(), row.storage_version.version.as_str()), version, "{row:?}");
     };
     check("", "pods", "pods", ("", "v1"));
     check("", "nodes", "minions", ("", "v1"));
@@ -264,7 +264,7 @@ fn objects_are_stored_where_an_existing_etcd_has_them() {
 #[test]
 fn only_a_row_of_another_version_than_the_stored_one_converts() {
     for row in kube_core::resources() {
-        let stored = (row.group.clone(), row.version.clone()) == row.storage_version;
+        let stored = row.is_storage_version();
         assert_eq!(row.conversion.is_none(), stored, "{row:?}");
     }
 }
@@ -273,7 +273,7 @@ fn only_a_row_of_another_version_than_the_stored_one_converts() {
 fn storage_paths_are_shared_by_versions_of_one_resource_alone() {
     let mut paths: BTreeMap<String, HashSet<(String, String)>> = BTreeMap::new();
     for row in kube_core::resources().iter().filter(|r| r.is_stored()) {
-        let stored = (row.storage_version.0.to_string(), row.kind.to_string());
+        let stored = (row.storage_version.group.to_string(), row.kind.to_string());
         paths.entry(row.storage_path.to_string()).or_default().insert(stored);
     }
     for (path, kinds) in paths {

@@ -8,7 +8,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
-    meta::GroupVersionKind,
+    meta::{GroupVersion, GroupVersionKind},
     request::Verbs,
     schema::{Schema, Shape, builtin},
 };
@@ -41,7 +41,7 @@ pub fn row() -> Resource {
         schema: Schema::of(Shape::Ref(id)).into(),
         built_in: true,
         storage_path: Str::new_static("apiextensions.k8s.io/customresourcedefinitions"),
-        storage_version: (group.clone(), version.clone()),
+        storage_version: GroupVersion::new(group.clone(), version.clone()),
         conversion: None,
         strategy: Arc::new(DefinitionStrategy),
         printer: Arc::new(Plain),

@@ -16,7 +16,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
-    meta::GroupVersionKind,
+    meta::{GroupVersion, GroupVersionKind},
     request::{Verb, Verbs},
 };
 
@@ -69,7 +69,7 @@ pub(super) fn rows(
             schema: schema(&name),
             built_in: false,
             storage_path: format!("{group}/{plural}").into(),
-            storage_version: (group.clone(), stored_version.clone()),
+            storage_version: GroupVersion::new(group.clone(), stored_version.clone()),
             conversion,
             strategy: strategy.clone(),
             printer: Arc::new(Columns::of(version)),

@@ -439,7 +439,7 @@ impl View {
             return format!("unstructured.Unstructured{suffix}");
         }
         // The internal type is of the group that has it in the store.
-        let package = match self.entry.row.storage_version.0.split('.').next() {
+        let package = match self.entry.row.storage_version.group.split('.').next() {
             None | Some("") => "core",
             Some(package) => package,
         };

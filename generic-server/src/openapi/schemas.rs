@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machinery::{
-    Str, Value, object,
+    Str, Value,
+    meta::GroupVersion,
+    object,
     schema::{
         TypeId, builtin,
         openapi::{self, CustomKind, Flavor},
@@ -29,7 +31,7 @@ pub(crate) struct Schemas {
     built_in: BTreeSet<TypeId>,
     others: BTreeMap<Str, Value>,
     /// The group and version that the document is about; none if it is about all.
-    about: Option<(Str, Str)>,
+    about: Option<GroupVersion>,
 }
 
 impl Schemas {
@@ -45,7 +47,7 @@ impl Schemas {
 
     /// For a document of one group version: of kinds that are in all of them its own are named.
     pub(crate) fn only_of(&mut self, group: &Str, version: &Str) {
-        self.about = Some((group.clone(), version.clone()));
+        self.about = Some(GroupVersion::new(group.clone(), version.clone()));
     }
 
     /// Just these built-in ones.
@@ -105,7 +107,7 @@ impl Schemas {
             let all = all.flat_map(|(group, versions)| versions.iter().map(move |v| (*group, *v)));
             let mut all: Vec<(&str, &str)> = match &self.about {
                 None => all.collect(),
-                Some((group, version)) => vec![("", "v1"), (group, version)],
+                Some(about) => vec![("", "v1"), (&about.group, &about.version)],
             };
             all.sort_unstable();
             all.dedup();

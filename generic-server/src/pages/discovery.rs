@@ -8,7 +8,10 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 use http::{HeaderValue, Method, StatusCode, header};
-use machinery::{Str, meta::status::Status};
+use machinery::{
+    Str,
+    meta::{GroupVersion, status::Status},
+};
 
 use crate::discovery::{Document, Documents, Group, Listing, merge};
 use crate::{
@@ -121,7 +124,7 @@ impl Discovery {
         let documents = &made.documents;
         let get_only = match place {
             Place::Core => true,
-            Place::Version(group, _) => self.is_built_in(group),
+            Place::Version(GroupVersion { group, .. }) => self.is_built_in(group),
             Place::Groups { .. } | Place::Group(_) => false,
         };
         if get_only && request.method != Method::GET {
@@ -148,7 +151,7 @@ impl Discovery {
                 let accepted = response::accepted(request, &Offer { routed: false, ..Offer::WITHOUT_CBOR })?;
                 documents.group(group).map(|d| plain(d, accepted)).ok_or_else(Status::path_not_found)
             }
-            Place::Version(group, version) => {
+            Place::Version(GroupVersion { group, version }) => {
                 let offer = match self.is_built_in(group) {
                     true => Offer::PLAIN,
                     false => Offer { routed: false, ..Offer::WITHOUT_CBOR },
@@ -183,7 +186,7 @@ enum Place {
     /// `/apis/GROUP`
     Group(Str),
     /// `/apis/GROUP/VERSION` and `/api/VERSION`
-    Version(Str, Str),
+    Version(GroupVersion),
 }
 
 impl Place {
@@ -192,9 +195,9 @@ impl Place {
         match parts.as_slice() {
             ["api"] => Some(Place::Core),
             ["apis"] => Some(Place::Groups { aggregates: path == "/apis" }),
-            ["api", version] => Some(Place::Version(Str::default(), Str::from(*version))),
+            ["api", version] => Some(Place::Version(GroupVersion::new("", *version))),
             ["apis", group] => Some(Place::Group(Str::from(*group))),
-            ["apis", group, version] => Some(Place::Version(Str::from(*group), Str::from(*version))),
+            ["apis", group, version] => Some(Place::Version(GroupVersion::new(*group, *version))),
             _ => None,
         }
     }
@@ -257,7 +260,7 @@ impl VersionEndpoints for DiscoveryPaths {
         let place = Place::of(&request.info.path)?;
         let ours = match &place {
             Place::Group(group) => self.0.knows_group(group),
-            Place::Version(group, version) => self.0.answers_for(group, version),
+            Place::Version(GroupVersion { group, version }) => self.0.answers_for(group, version),
             Place::Core | Place::Groups { .. } => true,
         };
         ours.then(|| Arc::new(At { discovery: self.0.clone(), place }) as Arc<dyn Endpoint>)
@@ -275,9 +278,9 @@ mod tests {
         check("/api/", Some(Place::Core));
         check("/apis", Some(Place::Groups { aggregates: true }));
         check("/apis/", Some(Place::Groups { aggregates: false }));
-        check("/api/v1/", Some(Place::Version("".into(), "v1".into())));
+        check("/api/v1/", Some(Place::Version(GroupVersion::new("", "v1"))));
         check("/apis/apps", Some(Place::Group("apps".into())));
-        check("/apis/apps/v1", Some(Place::Version("apps".into(), "v1".into())));
+        check("/apis/apps/v1", Some(Place::Version(GroupVersion::new("apps", "v1"))));
         check("/healthz", None);
         check("/api/v1/pods", None);
     }

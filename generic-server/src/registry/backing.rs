@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use machinery::Str;
+use machinery::{
+    Str,
+    meta::{GrRef, GroupResource},
+};
 use storage::{Store, encrypt::Encryption};
 
 use super::{
@@ -31,7 +34,7 @@ impl Backing {
     /// The store for one resource's keys.
     pub(super) fn store_of(&self, row: &Resource) -> Arc<dyn Store> {
         let placement = &self.settings.placement;
-        let store = placement.other(&row.group, &row.plural).unwrap_or(&self.store);
+        let store = placement.other(GrRef::new(&row.group, &row.plural)).unwrap_or(&self.store);
         let measured = Arc::new(Measured::new(store.clone(), row));
         let store: Arc<dyn Store> = match &self.encryption {
             Some(encryption) => encryption.wrap(measured, &row.group, &row.plural),
@@ -53,22 +56,21 @@ const CBOR: &str = "CBORServingAndStorage";
 const ALWAYS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
 /// Resources that are stored as one of another group: where that one is kept, they are.
-const STORED_TOGETHER: [[(&str, &str); 2]; 1] = [[("events.k8s.io", "events"), ("", "events")]];
+const STORED_TOGETHER: [[GrRef<'static>; 2]; 1] = [[GrRef::new("events.k8s.io", "events"), GrRef::new("", "events")]];
 
 /// Where the objects of some resources are kept, if not with all others, and how built-in ones are written.
 #[derive(Clone, Default)]
 pub struct Placement {
     /// `--storage-media-type`: as protobuf, where a type has such a form. What is read may have either.
     pub protobuf: bool,
-    /// `--etcd-servers-overrides`: other stores, by group and plural.
-    pub others: HashMap<(Str, Str), Arc<dyn Store>>,
+    /// `--etcd-servers-overrides`: other stores, by what they are for.
+    pub others: HashMap<GroupResource, Arc<dyn Store>>,
 }
 
 impl Placement {
-    fn other(&self, group: &str, plural: &str) -> Option<&Arc<dyn Store>> {
-        let together = STORED_TOGETHER.iter().find(|[stored, _]| *stored == (group, plural));
-        let (group, plural) = together.map_or((group, plural), |[_, with]| *with);
-        self.others.get(&(group.into(), plural.into()))
+    fn other(&self, resource: GrRef<'_>) -> Option<&Arc<dyn Store>> {
+        let together = STORED_TOGETHER.iter().find(|[stored, _]| *stored == resource);
+        self.others.get(&together.map_or(resource, |[_, with]| *with).to_owned())
     }
 }
 

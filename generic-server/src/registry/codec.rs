@@ -10,6 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use machinery::{
     Str, Value,
     codec::{cbor, json, protobuf, scan},
+    meta::GroupVersion,
     schema::{self, LazySchema, Shape},
 };
 use storage::{
@@ -65,7 +66,7 @@ impl StoredForm {
     /// The form of a row's objects in its storage version. `versions`: the rows of all versions, which tell how to read
     /// what was stored in another one.
     pub fn new(row: &Resource, versions: &[Resource]) -> Self {
-        let (group, version) = &row.storage_version;
+        let GroupVersion { group, version } = &row.storage_version;
         let api_version = if group.is_empty() { version.clone() } else { Str::from(format!("{group}/{version}")) };
         StoredForm {
             head: head(&row.kind, &api_version),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use machinery::Str;
+use machinery::meta::{GroupResource, GroupVersion};
 use outbound::{Resolver, egress::Egress};
 
 use super::{Backing, Lister, Registry};
@@ -13,7 +13,7 @@ use crate::{
 
 /// Something of each stored resource, by its group and plural name.
 #[derive(Clone)]
-pub struct ByResource<T>(HashMap<(Str, Str), T>);
+pub struct ByResource<T>(HashMap<GroupResource, T>);
 
 /// What reads each stored resource.
 pub type Listers = ByResource<Arc<Lister>>;
@@ -30,7 +30,7 @@ impl<T> Default for ByResource<T> {
 impl<T> ByResource<T> {
     /// That of a resource, if it is there.
     pub fn get(&self, group: &str, plural: &str) -> Option<&T> {
-        self.0.get(&(Str::from(group), Str::from(plural)))
+        self.0.get(&GroupResource::new(group, plural))
     }
 
     /// That of a resource which no flag switches off.
@@ -59,7 +59,7 @@ impl Listers {
             if served.is_empty() && others.iter().all(|r| Enablement::is_off_by_default(&r.version)) {
                 continue;
             }
-            let place = (row.group.clone(), row.plural.clone());
+            let place = GroupResource::new(row.group.clone(), row.plural.clone());
             listers.insert(place, Lister::start_versions(row, served, others, backing));
         }
         ByResource(listers)
@@ -88,7 +88,7 @@ impl Registries {
 
     /// Puts another in the place of a resource's registry, if the resource is there.
     pub fn change(&mut self, group: &str, plural: &str, change: impl FnOnce(Registry) -> Registry) {
-        if let Some(registry) = self.0.get_mut(&(Str::from(group), Str::from(plural))) {
+        if let Some(registry) = self.0.get_mut(&GroupResource::new(group, plural)) {
             *registry = Arc::new(change(Registry::clone(registry)));
         }
     }
@@ -100,7 +100,7 @@ fn stored_rows(rows: &[Resource]) -> Vec<Resource> {
     let mut stored: Vec<Resource> = rows.clone().filter(|row| row.is_storage_version()).cloned().collect();
     for row in rows {
         if !stored.iter().any(|known| known.storage_path == row.storage_path) {
-            let (group, version) = row.storage_version.clone();
+            let GroupVersion { group, version } = row.storage_version.clone();
             stored.push(Resource { group, version, conversion: None, ..row.clone() });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machinery::{Str, meta::GroupVersionResource};
+use machinery::meta::GroupVersionResource;
 
 use super::{Enablement, REGISTERED, Resource, compare_versions};
 
@@ -17,14 +17,14 @@ pub struct Emulation {
     pub named_forward: bool,
 }
 
-/// Whether a server serves the rows that were looked at while it behaves like an older version: group, version, plural.
+/// Whether a server serves the rows that were looked at while it behaves like an older version.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Emulated(BTreeMap<(Str, Str, Str), bool>);
+pub(super) struct Emulated(BTreeMap<GroupVersionResource, bool>);
 
 impl Emulated {
     /// Nothing, if the row is none that was looked at.
     pub(super) fn serves(&self, row: &Resource) -> Option<bool> {
-        self.0.get(&(row.group.clone(), row.version.clone(), row.plural.clone())).copied()
+        self.0.get(&row.gvr()).copied()
     }
 }
 
@@ -74,17 +74,17 @@ impl Enablement {
             let resource = (row.group.clone(), row.plural.clone());
             let is_served =
                 self.allows_emulating(emulation, row) && self.is_there(emulation, row, lasting.contains(&resource))?;
-            served.insert((row.group.clone(), row.version.clone(), row.plural.clone()), is_served);
+            served.insert(row.gvr(), is_served);
             if is_served && !is_alpha(&row.version) {
                 lasting.insert(resource);
             }
         }
-        for (group, version) in self.named_versions() {
-            let mut of_version = served.iter().filter(|((g, v, _), _)| g == group && v == version).peekable();
+        for named in self.named_versions() {
+            let mut of_version = served.iter().filter(|(resource, _)| resource.group_version() == *named).peekable();
             if of_version.peek().is_some() && !of_version.any(|(_, is_served)| *is_served) {
                 return Err(EmulationError::Version {
-                    group: group.to_owned(),
-                    version: version.to_owned(),
+                    group: named.group.to_string(),
+                    version: named.version.to_string(),
                     emulated: emulation.minor,
                 });
             }

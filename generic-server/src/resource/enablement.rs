@@ -1,5 +1,6 @@
 //! Which of the built-in API versions and resources are served: `--runtime-config`.
 
+use machinery::meta::{GroupVersion, GroupVersionResource};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::REGISTERED;
@@ -66,8 +67,8 @@ pub enum EnablementError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Enablement {
     classes: Vec<(&'static str, bool)>,
-    versions: BTreeMap<(String, String), bool>,
-    resources: BTreeMap<(String, String, String), bool>,
+    versions: BTreeMap<GroupVersion, bool>,
+    resources: BTreeMap<GroupVersionResource, bool>,
     /// What is there, if the server behaves like an older version.
     pub(super) emulated: Option<Emulated>,
 }
@@ -88,7 +89,7 @@ impl Enablement {
             match key.split('/').collect::<Vec<_>>()[..] {
                 [group, version] => {
                     if check_version(group, version, &mut unknown)? {
-                        found.versions.insert((group.into(), version.into()), switch(key, value)?);
+                        found.versions.insert(GroupVersion::new(group, version), switch(key, value)?);
                     }
                 }
                 [group, version, resource] => {
@@ -98,7 +99,7 @@ impl Enablement {
                             let (key, resource) = (key.clone(), resource.to_owned());
                             return Err(EnablementError::ResourceName { key, resource });
                         }
-                        found.resources.insert((group.into(), version.into(), resource.into()), on);
+                        found.resources.insert(GroupVersionResource::new(group, version, resource), on);
                     }
                 }
                 _ => return Err(EnablementError::Key(key.clone())),
@@ -145,18 +146,17 @@ impl Enablement {
 
     /// What is said of this resource by its name.
     pub(super) fn resource(&self, group: &str, version: &str, resource: &str) -> Option<bool> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), resource.to_owned())).copied()
+        self.resources.get(&GroupVersionResource::new(group, version, resource)).copied()
     }
 
     /// What is said of this version by its name.
     pub(super) fn version(&self, group: &str, version: &str) -> Option<bool> {
-        self.versions.get(&(group.to_owned(), version.to_owned())).copied()
+        self.versions.get(&GroupVersion::new(group, version)).copied()
     }
 
     /// The versions that are switched on by their names.
-    pub(super) fn named_versions(&self) -> impl Iterator<Item = (&str, &str)> {
-        let on = self.versions.iter().filter(|(_, on)| **on);
-        on.map(|((group, version), _)| (group.as_str(), version.as_str()))
+    pub(super) fn named_versions(&self) -> impl Iterator<Item = &GroupVersion> {
+        self.versions.iter().filter(|(_, on)| **on).map(|(version, _)| version)
     }
 }
 

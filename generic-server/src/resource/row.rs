@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use machinery::{
     Str, Value,
-    meta::gvk::{GroupVersionKind, GvkRef},
+    meta::gvk::{GroupVersion, GroupVersionKind, GroupVersionResource, GvkRef},
     request::Verbs,
     schema::LazySchema,
 };
@@ -45,7 +45,7 @@ pub struct Resource {
     /// The key's part below the storage prefix: `pods`, `deployments`, `services/specs`, `example.com/widgets`.
     pub storage_path: Str,
     /// The group and version that objects are stored in.
-    pub storage_version: (Str, Str),
+    pub storage_version: GroupVersion,
     /// How objects that are stored in another version become those of this one, and back; none where all are stored in
     /// this one.
     pub conversion: Option<Converter>,
@@ -186,6 +186,11 @@ impl Resource {
         GvkRef::new(&self.group, &self.version, &self.kind)
     }
 
+    /// The resource in its version.
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(self.group.clone(), self.version.clone(), self.plural.clone())
+    }
+
     /// `v1` or `apps/v1`.
     pub fn api_version(&self) -> Str {
         if self.group.is_empty() { self.version.clone() } else { Str::from(format!("{}/{}", self.group, self.version)) }
@@ -198,7 +203,7 @@ impl Resource {
 
     /// Whether objects are stored in the row's own version.
     pub fn is_storage_version(&self) -> bool {
-        (&self.group, &self.version) == (&self.storage_version.0, &self.storage_version.1)
+        (&self.group, &self.version) == (&self.storage_version.group, &self.storage_version.version)
     }
 
     /// Whether objects are kept in storage; reviews, bindings and componentstatuses are not.

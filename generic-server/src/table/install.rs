@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use machinery::Str;
+use machinery::{Str, meta::GroupResource};
 
 use super::Entry;
 use crate::{
@@ -11,9 +11,9 @@ use crate::{
     resource::Resource,
 };
 
-/// Endpoints of virtual resources and of subresources with rules of their own: (group, `resource` or
-/// `resource/subresource`) → who serves it.
-pub type Endpoints = HashMap<(Str, Str), Arc<dyn Endpoint>>;
+/// Endpoints of virtual resources and of subresources with rules of their own, by `resource` or
+/// `resource/subresource`.
+pub type Endpoints = HashMap<GroupResource, Arc<dyn Endpoint>>;
 
 /// The entries of those rows that are served.
 pub fn entries(
@@ -27,12 +27,12 @@ pub fn entries(
     let entry = |row: Resource| {
         let registry = by_path.get(&row.storage_path).filter(|_| row.is_stored()).cloned();
         let mut own: HashMap<Str, Arc<dyn Endpoint>> = HashMap::new();
-        if let Some(endpoint) = endpoints.get(&(row.group.clone(), row.plural.clone())) {
+        if let Some(endpoint) = endpoints.get(&GroupResource::new(row.group.clone(), row.plural.clone())) {
             own.insert(Str::default(), endpoint.clone());
         }
         for subresource in &row.subresources {
             let path = Str::from(format!("{}/{}", row.plural, subresource.name));
-            if let Some(endpoint) = endpoints.get(&(row.group.clone(), path)) {
+            if let Some(endpoint) = endpoints.get(&GroupResource::new(row.group.clone(), path)) {
                 own.insert(subresource.name.clone(), endpoint.clone());
             }
         }

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use machinery::{
     Value,
     json::scan,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GrRef, Meta, TimeForm, Timestamp, status::Status},
 };
 use storage::cache::Object;
 
@@ -18,7 +18,7 @@ use crate::{
     workqueue::Outcome,
 };
 
-const SECRETS: (&str, &str) = ("", "secrets");
+const SECRETS: GrRef<'static> = GrRef::new("", "secrets");
 const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
@@ -40,7 +40,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
         Some(_) => {}
     }
     let deletion = Deletion { uid: Meta::of(&secret).uid(), ..Deletion::default() };
-    match shared.client().delete(&key.path(("", "v1", SECRETS.1)), deletion).await {
+    match shared.client().delete(&key.path(SECRETS.in_version("v1")), deletion).await {
         Ok(()) => Ok(Outcome::Done),
         Err(status) if status.is_not_found() || status.is_conflict() => Ok(Outcome::Done),
         Err(status) => Err(status),

@@ -12,6 +12,7 @@ use generic_server::{
 };
 use machinery::{
     Str,
+    meta::{GrRef, GroupKind, GroupResource},
     request::{Verb, Verbs},
 };
 
@@ -45,6 +46,11 @@ impl Kind {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version).into() }
     }
 
+    /// Its resource.
+    pub(crate) fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group.clone(), self.plural.clone())
+    }
+
     /// The path of a collection; an empty namespace: of all of them.
     pub(crate) fn collection(&self, namespace: &str) -> String {
         collection(&self.group, &self.version, &self.plural, namespace)
@@ -70,8 +76,8 @@ pub(crate) fn collection(group: &str, version: &str, plural: &str, namespace: &s
 #[derive(Default)]
 pub(crate) struct List {
     kinds: Vec<Arc<Kind>>,
-    by_name: HashMap<(Str, Str), Arc<Kind>>,
-    by_plural: HashMap<(Str, Str), Arc<Kind>>,
+    by_name: HashMap<GroupKind, Arc<Kind>>,
+    by_plural: HashMap<GroupResource, Arc<Kind>>,
 }
 
 impl List {
@@ -102,8 +108,8 @@ impl List {
                 has_scale: row.subresource("scale").is_some(),
                 lister: lister.clone(),
             });
-            list.by_name.insert((row.group.clone(), row.kind.clone()), kind.clone());
-            list.by_plural.insert((row.group.clone(), row.plural.clone()), kind.clone());
+            list.by_name.insert(GroupKind::new(row.group.clone(), row.kind.clone()), kind.clone());
+            list.by_plural.insert(kind.group_resource(), kind.clone());
             list.kinds.push(kind);
         }
         list
@@ -117,13 +123,13 @@ impl List {
     /// The kind that owner references mean by these; it must be served in that version.
     pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let found = self.by_name.get(&(Str::from(group), Str::from(kind)))?;
+        let found = self.by_name.get(&GroupKind::new(group, kind))?;
         found.versions.iter().any(|served| served == version).then_some(found)
     }
 
     /// The kind of a resource.
-    pub(crate) fn resource(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
-        self.by_plural.get(&(Str::from(group), Str::from(plural)))
+    pub(crate) fn resource(&self, of: GrRef<'_>) -> Option<&Arc<Kind>> {
+        self.by_plural.get(&of.to_owned())
     }
 
     /// Those whose objects in namespaces can be deleted, each place of objects once.

@@ -9,7 +9,7 @@ use std::{
 
 use machinery::{
     Str, Value,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GvrRef, Meta, TimeForm, Timestamp, status::Status},
     object,
 };
 use storage::cache::{Entry, ReadAt};
@@ -111,7 +111,7 @@ async fn pass(shared: &Shared, now: i64) -> Result<(), Status> {
         if mounted[&key.namespace].contains(&key.name) {
             continue;
         }
-        let (client, path) = (shared.client(), key.path(("", "v1", "secrets")));
+        let (client, path) = (shared.client(), key.path(GvrRef::new("", "v1", "secrets")));
         let result = if verdict == Verdict::Mark {
             let metadata =
                 object! { "uid" => Meta::of(&secret).uid(), "labels" => object! { INVALID_SINCE => day(now) } };

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use machinery::{
     Str, Value,
-    meta::{Meta, MetaMut, status::Status},
+    meta::{GrRef, GvrRef, Meta, MetaMut, status::Status},
 };
 use storage::cache::Object;
 
@@ -30,8 +30,8 @@ impl Key {
     }
 
     /// The object's path.
-    pub(crate) fn path(&self, (group, version, plural): (&str, &str, &str)) -> String {
-        let objects = collection(group, version, plural, &self.namespace);
+    pub(crate) fn path(&self, of: GvrRef<'_>) -> String {
+        let objects = collection(of.group, of.version, of.resource, &self.namespace);
         format!("{objects}/{}", crate::client::segment(&self.name))
     }
 }
@@ -40,8 +40,8 @@ impl Key {
 pub(crate) struct Each {
     /// The queue's name in metrics.
     pub(crate) queue: &'static str,
-    /// Group and plural name.
-    pub(crate) resource: (&'static str, &'static str),
+    /// Of which resource.
+    pub(crate) resource: GrRef<'static>,
     /// Objects that are looked at at once.
     pub(crate) workers: usize,
     /// Whether an object may need something.
@@ -55,7 +55,7 @@ where
     Fut: Future<Output = Result<Outcome, Status>> + Send + 'static,
 {
     let queue: Queue<Key> = Queue::new(of.queue, Backoff::default(), &shared.metrics);
-    let lister = shared.lister(of.resource.0, of.resource.1).clone();
+    let lister = shared.lister(of.resource.group, of.resource.resource).clone();
     let (added, own) = (queue.clone(), shared.clone());
     let added = move |_: Option<&Arc<Object>>, new: Option<&Arc<Object>>| {
         if let Some(object) = new.filter(|object| (of.concerns)(object)) {
@@ -69,12 +69,8 @@ where
 }
 
 /// The object as it is now, in the storage version; none if it is gone.
-pub(crate) async fn read(
-    shared: &Shared,
-    resource: (&'static str, &'static str),
-    key: &Key,
-) -> Result<Option<Value>, Status> {
-    match shared.lister(resource.0, resource.1).get_value(&key.namespace, &key.name).await {
+pub(crate) async fn read(shared: &Shared, resource: GrRef<'static>, key: &Key) -> Result<Option<Value>, Status> {
+    match shared.lister(resource.group, resource.resource).get_value(&key.namespace, &key.name).await {
         Ok(object) => Ok(Some(object)),
         Err(status) if status.is_not_found() => Ok(None),
         Err(status) => Err(status),

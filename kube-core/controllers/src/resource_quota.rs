@@ -11,7 +11,11 @@ use std::{
 };
 
 use kube_core::admission::Recount;
-use machinery::{Map, Str, Value, json::scan, meta::status::Status};
+use machinery::{
+    Map, Str, Value,
+    json::scan,
+    meta::{GrRef, GroupResource, status::Status},
+};
 use storage::cache::{Entry, Object, ReadAt};
 use tokio::{sync::Notify, task::JoinSet};
 
@@ -24,7 +28,7 @@ use crate::{
     workqueue::{Backoff, Outcome, Queue},
 };
 
-const QUOTAS: (&str, &str) = ("", "resourcequotas");
+const QUOTAS: GrRef<'static> = GrRef::new("", "resourcequotas");
 /// Quotas that are counted at once (`--concurrent-resource-quota-syncs`).
 const WORKERS: usize = 5;
 /// How often a quota is counted in any case (`--resource-quota-sync-period`).
@@ -34,17 +38,18 @@ const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// and for so many times as long as it takes to count.
 const PAUSE_FACTOR: u64 = 20;
 /// The resources whose objects are counted by rules of their own.
-const RULED: [(&str, &str); 4] =
-    [("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("resource.k8s.io", "resourceclaims")];
-
-/// Group and plural name.
-type Name = (Str, Str);
+const RULED: [GrRef<'static>; 4] = [
+    GrRef::new("", "pods"),
+    GrRef::new("", "services"),
+    GrRef::new("", "persistentvolumeclaims"),
+    GrRef::new("resource.k8s.io", "resourceclaims"),
+];
 
 /// The quotas that there are.
 #[derive(Default)]
 struct Known {
     /// By namespace and name: the resources whose objects each counts by name.
-    quotas: HashMap<Str, HashMap<Str, HashSet<Name>>>,
+    quotas: HashMap<Str, HashMap<Str, HashSet<GroupResource>>>,
 }
 
 struct Controller {
@@ -60,7 +65,7 @@ struct Controller {
 /// Keeps their status up to date.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let queue = Queue::new("resourcequota_primary", Backoff::default(), &shared.metrics);
-    let quotas = shared.lister(QUOTAS.0, QUOTAS.1).clone();
+    let quotas = shared.lister(QUOTAS.group, QUOTAS.resource).clone();
     let controller = Arc::new(Controller {
         shared,
         queue: queue.clone(),
@@ -116,20 +121,20 @@ impl Controller {
 
     /// Follows the resources that any quota counts.
     async fn follow_objects(self: Arc<Self>) {
-        let mut followed: HashSet<Name> = HashSet::new();
-        let mut tasks: JoinSet<Name> = JoinSet::new();
+        let mut followed: HashSet<GroupResource> = HashSet::new();
+        let mut tasks: JoinSet<GroupResource> = JoinSet::new();
         loop {
-            let mut wanted: HashSet<Name> = HashSet::new();
+            let mut wanted: HashSet<GroupResource> = HashSet::new();
             {
                 let known = self.known();
                 if !known.quotas.is_empty() {
-                    wanted.extend(RULED.map(|(group, plural)| (Str::new_static(group), Str::new_static(plural))));
+                    wanted.extend(RULED.map(GrRef::to_owned));
                 }
                 known.quotas.values().flat_map(HashMap::values).for_each(|names| wanted.extend(names.iter().cloned()));
             }
             let list = self.shared.kinds.list();
             for name in wanted {
-                let Some(kind) = list.resource(&name.0, &name.1).filter(|_| !followed.contains(&name)) else {
+                let Some(kind) = list.resource(name.as_ref()).filter(|_| !followed.contains(&name)) else {
                     continue;
                 };
                 followed.insert(name.clone());
@@ -179,7 +184,7 @@ impl Controller {
             return Ok(Outcome::After(RESYNC));
         }
         quota.set(&["status"], status);
-        let path = key.path(("", "v1", QUOTAS.1));
+        let path = key.path(QUOTAS.in_version("v1"));
         match objects::written(self.shared.client().update(&format!("{path}/status"), &quota).await)? {
             Outcome::Done => Ok(Outcome::After(RESYNC)),
             other => Ok(other),
@@ -219,11 +224,11 @@ impl Controller {
 }
 
 fn is_ruled(kind: &Kind) -> bool {
-    RULED.contains(&(kind.group.as_str(), kind.plural.as_str()))
+    RULED.contains(&GrRef::new(&kind.group, &kind.plural))
 }
 
 /// The resources whose objects a quota counts by name.
-fn counted_by_name(quota: &Object) -> HashSet<Name> {
+fn counted_by_name(quota: &Object) -> HashSet<GroupResource> {
     let hard = scan::field(quota.bytes(), &["spec", "hard"]).map(scan::names).unwrap_or_default();
     Recount::counted_by_name(hard.iter().map(|name| &**name)).into_iter().collect()
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::{
     Value,
     json::scan,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GrRef, Meta, TimeForm, Timestamp, status::Status},
 };
 use storage::cache::Object;
 
@@ -17,7 +17,7 @@ use crate::{
     workqueue::Outcome,
 };
 
-const JOBS: (&str, &str) = ("batch", "jobs");
+const JOBS: GrRef<'static> = GrRef::new("batch", "jobs");
 
 /// Deletes them in time.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
@@ -37,7 +37,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
     }
     let uid = Meta::of(&job).uid();
     let deletion = Deletion { propagation: "Foreground", uid, revision: 0 };
-    match shared.client().delete(&key.path(("batch", "v1", "jobs")), deletion).await {
+    match shared.client().delete(&key.path(GvrRef::new("batch", "v1", "jobs")), deletion).await {
         Ok(()) => Ok(Outcome::Done),
         Err(status) if status.is_not_found() => Ok(Outcome::Done),
         Err(status) => Err(status),

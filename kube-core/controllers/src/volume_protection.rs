@@ -9,7 +9,7 @@ use std::{
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{Meta, status::Status},
+    meta::{GrRef, Meta, status::Status},
 };
 use storage::cache::{Entry, Object, ReadAt};
 
@@ -23,8 +23,8 @@ use crate::{
 
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
-const CLAIMS: (&str, &str) = ("", "persistentvolumeclaims");
-const VOLUMES: (&str, &str) = ("", "persistentvolumes");
+const CLAIMS: GrRef<'static> = GrRef::new("", "persistentvolumeclaims");
+const VOLUMES: GrRef<'static> = GrRef::new("", "persistentvolumes");
 
 /// Lets volumes go that are not bound.
 pub(crate) async fn volumes(shared: Arc<Shared>, ready: Ready) {
@@ -42,7 +42,7 @@ fn needs_look(object: &Object, finalizer: &str) -> bool {
 
 async fn sync_volume(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
     let Some(volume) = objects::read(shared, VOLUMES, key).await? else { return Ok(Outcome::Done) };
-    let path = key.path(("", "v1", VOLUMES.1));
+    let path = key.path(VOLUMES.in_version("v1"));
     if objects::waits_for(&volume, VOLUME_FINALIZER) {
         if volume.str_at(&["status", "phase"]) == Some("Bound") {
             return Ok(Outcome::Done);
@@ -64,7 +64,7 @@ async fn protect(shared: &Shared, path: &str, object: &Value, finalizer: &str) -
 /// Lets claims go that no pod has. The claims of a namespace are looked at together: its pods are read once for all.
 pub(crate) async fn claims(shared: Arc<Shared>, ready: Ready) {
     let queue: Queue<Str> = Queue::new("pvcprotection", Backoff::default(), &shared.metrics);
-    let (claims, pods) = (shared.lister(CLAIMS.0, CLAIMS.1).clone(), shared.lister("", "pods").clone());
+    let (claims, pods) = (shared.lister(CLAIMS.group, CLAIMS.resource).clone(), shared.lister("", "pods").clone());
     // Namespaces with claims that wait for pods.
     let waiting: Arc<Mutex<HashSet<Str>>> = Arc::default();
     let added = queue.clone();
@@ -98,7 +98,7 @@ pub(crate) async fn claims(shared: Arc<Shared>, ready: Ready) {
 }
 
 async fn sync_claims(shared: &Shared, waiting: &Mutex<HashSet<Str>>, namespace: Str) -> Result<Outcome, Status> {
-    let lister = shared.lister(CLAIMS.0, CLAIMS.1);
+    let lister = shared.lister(CLAIMS.group, CLAIMS.resource);
     let read = lister.cache().read(ReadAt::Latest).await;
     let snapshot = read.map_err(|error| Status::internal_error(error.to_string()))?;
     let claims = snapshot.range(&lister.namespace_prefix(&namespace), None).filter_map(Entry::object);
@@ -106,7 +106,7 @@ async fn sync_claims(shared: &Shared, waiting: &Mutex<HashSet<Str>>, namespace: 
     let (mut outcome, mut waits) = (Outcome::Done, false);
     for claim in claims.filter(|claim| needs_look(claim, CLAIM_FINALIZER)) {
         let (key, value) = (Key::of(claim), lister.decode(claim.bytes())?);
-        let path = key.path(("", "v1", CLAIMS.1));
+        let path = key.path(CLAIMS.in_version("v1"));
         let written = if objects::waits_for(&value, CLAIM_FINALIZER) {
             // Noted before the pods are read, so that none that goes meanwhile is missed.
             waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.clone());

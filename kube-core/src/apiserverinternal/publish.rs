@@ -57,7 +57,7 @@ fn says(tables: &Tables, server: &Str) -> BTreeMap<String, Value> {
         .filter(|row| row.built_in && row.is_stored())
         .collect();
     let mut said = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.group == row.storage_version.0) {
+    for row in rows.iter().filter(|row| row.group == row.storage_version.group) {
         let shares = |other: &&&Resource| other.storage_path == row.storage_path;
         let (own, others): (Vec<&Resource>, Vec<&Resource>) =
             rows.iter().filter(shares).copied().partition(|other| other.group == row.group);
@@ -71,7 +71,7 @@ fn says(tables: &Tables, server: &Str) -> BTreeMap<String, Value> {
         let group = if row.group.is_empty() { "core" } else { row.group.as_str() };
         let says = object! {
             "apiServerID" => server.clone(),
-            "encodingVersion" => of(&row.storage_version.1).as_str(),
+            "encodingVersion" => of(&row.storage_version.version).as_str(),
             "decodableVersions" => decodable,
             "servedVersions" => served,
         };

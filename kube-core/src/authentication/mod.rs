@@ -5,6 +5,7 @@ mod published;
 mod reviews;
 mod token_review;
 
+use machinery::meta::GroupResource;
 use std::sync::Arc;
 
 use auth::TokenAuthenticators;
@@ -35,7 +36,7 @@ pub(crate) fn resources() -> Vec<Resource> {
 pub(crate) fn endpoints(tokens: &Arc<TokenAuthenticators>, admission: &Arc<dyn Admission>) -> Endpoints {
     let mut endpoints = Endpoints::new();
     for row in resources() {
-        let key = (row.group.clone(), row.plural.clone());
+        let key = GroupResource::new(row.group.clone(), row.plural.clone());
         let admission = admission.clone();
         if row.plural == "tokenreviews" {
             let judge = TokenReview { tokens: tokens.clone() };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use auth::Authorizer;
 use generic_server::{admission::Admission, resource::Resource, table::Endpoints};
-use machinery::Str;
+use machinery::meta::GroupResource;
 
 use reviews::{AccessReview, Subject};
 use rules_review::RulesReview;
@@ -44,7 +44,7 @@ pub(crate) fn endpoints(authorizer: &Arc<dyn Authorizer>, admission: &Arc<dyn Ad
     };
     let mut endpoints = Endpoints::new();
     for row in resources() {
-        let key: (Str, Str) = (row.group.clone(), row.plural.clone());
+        let key = GroupResource::new(row.group.clone(), row.plural.clone());
         let (authorizer, admission) = (authorizer.clone(), admission.clone());
         if let Some(subject) = subject(&row.plural) {
             endpoints.insert(key, Arc::new(Reviews { row, admission, judge: AccessReview { subject, authorizer } }));

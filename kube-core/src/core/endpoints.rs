@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use generic_server::{registry::Registries, table::Endpoints};
-use machinery::Str;
+use machinery::meta::GroupResource;
 use outbound::ClientError;
 
 use super::pods;
@@ -39,5 +39,5 @@ pub(crate) fn endpoints(
         ),
     ];
     table.extend(connect::endpoints(registries, kubelets)?);
-    Ok(table.into_iter().map(|(path, endpoint)| ((Str::default(), Str::new_static(path)), endpoint)).collect())
+    Ok(table.into_iter().map(|(path, endpoint)| (GroupResource::new("", path), endpoint)).collect())
 }

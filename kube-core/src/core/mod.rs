@@ -19,7 +19,10 @@ pub(crate) mod services;
 pub(crate) mod volumes_validation;
 
 use generic_server::resource::{Resource, SelectableField as Field, UnknownField::Unsupported};
-use machinery::request::{Verb, Verbs};
+use machinery::{
+    meta::GvkRef,
+    request::{Verb, Verbs},
+};
 
 pub(crate) use components::ComponentStatuses;
 pub(crate) use endpoints::endpoints;
@@ -82,9 +85,9 @@ pub(crate) fn resources() -> Vec<Resource> {
             .category("all")
             .status()
             .stream("attach", "PodAttachOptions")
-            .post("binding", ("", "v1", "Binding"))
+            .post("binding", GvkRef::new("", "v1", "Binding"))
             .sub("ephemeralcontainers", Verbs::STATUS)
-            .post("eviction", ("policy", "v1", "Eviction"))
+            .post("eviction", GvkRef::new("policy", "v1", "Eviction"))
             .stream("exec", "PodExecOptions")
             .sub("log", Verbs::of(&[Verb::Get]))
             .stream("portforward", "PodPortForwardOptions")
@@ -116,7 +119,7 @@ pub(crate) fn resources() -> Vec<Resource> {
             .table(printers::SERVICE_ACCOUNTS)
             .strategy(config::SERVICE_ACCOUNTS)
             .short(&["sa"])
-            .post("token", ("authentication.k8s.io", "v1", "TokenRequest")),
+            .post("token", GvkRef::new("authentication.k8s.io", "v1", "TokenRequest")),
         V1.namespaced("services", "Service", "0/CO1lhkEBI=")
             .table(printers::SERVICES)
             .strategy(services::SERVICES)

@@ -8,6 +8,7 @@ use generic_server::{
 };
 use machinery::{
     Str, Value,
+    meta::GroupVersion,
     request::Verbs,
     schema::{LazySchema, Schema, Shape, builtin},
 };
@@ -88,7 +89,7 @@ fn row(&(group, versions, plural, kind, namespaced): &Kind, version: &'static st
         schema: LazySchema::from(Schema::of(Shape::Ref(id))),
         built_in: true,
         storage_path: text(plural),
-        storage_version: (text(group), text(versions[0])),
+        storage_version: GroupVersion::new(group, versions[0]),
         conversion: (version != versions[0]).then(|| Converter::Rule(Arc::new(conversion))),
         strategy: Arc::new(Plain),
         printer: printer::metadata().printer(),

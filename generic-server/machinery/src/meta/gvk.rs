@@ -65,6 +65,55 @@ pub struct GroupResource {
     pub resource: Str,
 }
 
+/// A resource without its version, whose names are somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GrRef<'a> {
+    /// The group; empty for core.
+    pub group: &'a str,
+    /// The plural name, and after a slash a subresource: `pods`, `pods/status`.
+    pub resource: &'a str,
+}
+
+impl<'a> GrRef<'a> {
+    /// A group and resource.
+    pub const fn new(group: &'a str, resource: &'a str) -> Self {
+        GrRef { group, resource }
+    }
+
+    /// With names of its own.
+    pub fn to_owned(self) -> GroupResource {
+        GroupResource::new(self.group, self.resource)
+    }
+
+    /// The resource in a version.
+    pub const fn in_version(self, version: &'a str) -> GvrRef<'a> {
+        GvrRef { group: self.group, version, resource: self.resource }
+    }
+}
+
+/// A resource in a version, whose names are somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GvrRef<'a> {
+    /// The group; empty for core.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The plural name.
+    pub resource: &'a str,
+}
+
+impl<'a> GvrRef<'a> {
+    /// A group, version and resource.
+    pub const fn new(group: &'a str, version: &'a str, resource: &'a str) -> Self {
+        GvrRef { group, version, resource }
+    }
+
+    /// With names of its own.
+    pub fn to_owned(self) -> GroupVersionResource {
+        GroupVersionResource::new(self.group, self.version, self.resource)
+    }
+}
+
 /// A resource in a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
@@ -159,6 +208,11 @@ impl GroupResource {
     /// A group and resource.
     pub fn new(group: impl Into<Str>, resource: impl Into<Str>) -> Self {
         Self { group: group.into(), resource: resource.into() }
+    }
+
+    /// The same names, borrowed.
+    pub fn as_ref(&self) -> GrRef<'_> {
+        GrRef::new(&self.group, &self.resource)
     }
 
     /// Whether both names are empty: what a path that is no resource has.

@@ -22,7 +22,7 @@ pub mod webhook;
 pub use accessor::{Meta, MetaMut, OwnerReference, kind_of};
 pub use duration::GoDuration;
 pub use field_error::{BadValue, FieldError, FieldErrorKind};
-pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, GvkRef};
+pub use gvk::{GrRef, GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, GvkRef, GvrRef};
 pub use quantity::{Quantity, QuantityError};
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Details, Status};

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use machinery::{
     Str, Value, array,
     codec::json,
-    meta::GroupVersionKind,
+    meta::{GroupVersion, GroupVersionKind},
     object,
     request::Verbs,
     schema::{Schema, Shape},
@@ -54,7 +54,7 @@ fn clocks() -> Resource {
         schema: Schema::of(Shape::Any).into(),
         built_in: false,
         storage_path: "time.example.dev/clocks".into(),
-        storage_version: ("time.example.dev".into(), "v1".into()),
+        storage_version: GroupVersion::new("time.example.dev", "v1"),
         conversion: None,
         strategy: Arc::new(NoRules),
         printer: crate::printer::metadata().printer(),

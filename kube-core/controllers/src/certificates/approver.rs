@@ -48,7 +48,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
             continue;
         }
         add_condition(&mut request, "Approved", "AutoApproved", message);
-        let path = format!("{}/approval", key.path((REQUESTS.0, "v1", REQUESTS.1)));
+        let path = format!("{}/approval", key.path(REQUESTS.in_version("v1")));
         return objects::written(client.update(&path, &request).await);
     }
     // The right may be given later.
@@ -60,7 +60,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
 async fn may_create(client: &Client, request: &Value, subresource: &str) -> Result<bool, Status> {
     let of = |member: &str| request.at(&["spec", member]).cloned().unwrap_or_default();
     let attributes = object! {
-        "group" => REQUESTS.0, "resource" => REQUESTS.1, "verb" => "create", "subresource" => subresource, "version" => "*",
+        "group" => REQUESTS.group, "resource" => REQUESTS.resource, "verb" => "create", "subresource" => subresource, "version" => "*",
     };
     let review = object! {
         "kind" => "SubjectAccessReview", "apiVersion" => "authorization.k8s.io/v1",

@@ -35,7 +35,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
     if left >= 0 {
         return Ok(Outcome::After(Duration::from_secs(left.unsigned_abs() + 1)));
     }
-    let path = key.path((REQUESTS.0, "v1", REQUESTS.1));
+    let path = key.path(REQUESTS.in_version("v1"));
     let deletion = Deletion { uid: Meta::of(&request).uid(), ..Deletion::default() };
     match shared.client().delete(&path, deletion).await {
         Ok(()) => Ok(Outcome::Done),

@@ -11,7 +11,7 @@ mod signer;
 use machinery::{
     Value,
     codec::pem,
-    meta::{TimeForm, Timestamp, status::Status},
+    meta::{GrRef, TimeForm, Timestamp, status::Status},
     object,
 };
 use x509::CertificateRequest;
@@ -22,7 +22,7 @@ pub(crate) use pod_request_cleaner::run as clean_pod_requests;
 pub(crate) use publisher::run as publish;
 pub(crate) use signer::run as sign;
 
-const REQUESTS: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
+const REQUESTS: GrRef<'static> = GrRef::new("certificates.k8s.io", "certificatesigningrequests");
 
 fn conditions(request: &Value) -> &[Value] {
     request.at(&["status", "conditions"]).and_then(Value::as_array).unwrap_or_default()

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use machinery::{
     Value,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GrRef, Meta, TimeForm, Timestamp, status::Status},
 };
 
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
     workqueue::Outcome,
 };
 
-const REQUESTS: (&str, &str) = ("certificates.k8s.io", "podcertificaterequests");
+const REQUESTS: GrRef<'static> = GrRef::new("certificates.k8s.io", "podcertificaterequests");
 const LIFETIME: i64 = 15 * 60;
 
 /// Deletes them in time, where there are such.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
-    if shared.listers.get(REQUESTS.0, REQUESTS.1).is_none() {
+    if shared.listers.get(REQUESTS.group, REQUESTS.resource).is_none() {
         tracing::debug!("PodCertificateRequests are not served: there is nothing to delete");
         ready.synced();
         return std::future::pending().await;
@@ -36,7 +36,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
         return Ok(Outcome::After(Duration::from_secs(left.unsigned_abs())));
     }
     let deletion = Deletion { uid: Meta::of(&request).uid(), ..Deletion::default() };
-    match shared.client().delete(&key.path((REQUESTS.0, "v1beta1", REQUESTS.1)), deletion).await {
+    match shared.client().delete(&key.path(REQUESTS.in_version("v1beta1")), deletion).await {
         Err(status) if !status.is_not_found() => Err(status),
         _ => Ok(Outcome::Done),
     }

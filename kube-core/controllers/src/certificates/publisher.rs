@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use generic_server::registry::Lister;
-use machinery::{Str, Value, meta::status::Status, object};
+use machinery::{
+    Str, Value,
+    meta::{GrRef, status::Status},
+    object,
+};
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 use storage::cache::{Entry, Object, ReadAt};
 use tokio::time::Instant;
@@ -19,7 +23,7 @@ use crate::{
     workqueue::{Backoff, Outcome, Queue},
 };
 
-const BUNDLES: (&str, &str) = ("certificates.k8s.io", "clustertrustbundles");
+const BUNDLES: GrRef<'static> = GrRef::new("certificates.k8s.io", "clustertrustbundles");
 const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
 /// The versions that are written, the better one first.
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
@@ -97,7 +101,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
 /// The resource, in the version that is written.
 fn served(shared: &Shared) -> Option<Arc<Served>> {
     let list = shared.kinds.list();
-    let kind: &Arc<Kind> = list.resource(BUNDLES.0, BUNDLES.1)?;
+    let kind: &Arc<Kind> = list.resource(BUNDLES)?;
     let version = VERSIONS.into_iter().find(|version| kind.versions.iter().any(|served| served == version))?;
     Some(Arc::new(Served { lister: kind.lister.clone(), version }))
 }
@@ -113,7 +117,7 @@ fn is_ours(bundle: &Object) -> bool {
 
 async fn sync(shared: &Shared, served: &Served) -> Result<Outcome, Status> {
     let (client, lister) = (shared.client(), &served.lister);
-    let bundles = format!("/apis/{}/{}/{}", BUNDLES.0, served.version, BUNDLES.1);
+    let bundles = format!("/apis/{}/{}/{}", BUNDLES.group, served.version, BUNDLES.resource);
     let (authority, name) = (shared.root_ca.clone(), name(&shared.root_ca));
     let snapshot = lister.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
@@ -124,7 +128,7 @@ async fn sync(shared: &Shared, served: &Served) -> Result<Outcome, Status> {
         Some(bundle) => {
             let mut bundle = lister.decode(bundle.bytes())?;
             if bundle.str_at(&["spec", "trustBundle"]) != Some(authority.as_str()) {
-                bundle.set(&["apiVersion"], format!("{}/{}", BUNDLES.0, served.version));
+                bundle.set(&["apiVersion"], format!("{}/{}", BUNDLES.group, served.version));
                 bundle.set(&["spec", "trustBundle"], authority);
                 client.update(&format!("{bundles}/{}", segment(&name)), &bundle).await?;
             }
@@ -143,7 +147,7 @@ async fn sync(shared: &Shared, served: &Served) -> Result<Outcome, Status> {
 
 async fn create(client: &Client, bundles: &str, of: (&str, &str), authority: Str) -> Result<(), Status> {
     let bundle: Value = object! {
-        "kind" => "ClusterTrustBundle", "apiVersion" => format!("{}/{}", BUNDLES.0, of.0),
+        "kind" => "ClusterTrustBundle", "apiVersion" => format!("{}/{}", BUNDLES.group, of.0),
         "metadata" => object! { "name" => of.1 },
         "spec" => object! { "signerName" => SIGNER, "trustBundle" => authority },
     };

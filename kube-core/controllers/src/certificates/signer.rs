@@ -54,7 +54,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
         Ok::<Value, Status>(request)
     });
     let request = signed.await.map_err(Status::internal_error)??;
-    let path = format!("{}/status", key.path((REQUESTS.0, "v1", REQUESTS.1)));
+    let path = format!("{}/status", key.path(REQUESTS.in_version("v1")));
     objects::written(shared.client().update(&path, &request).await)
 }
 

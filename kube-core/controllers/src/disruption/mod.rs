@@ -13,7 +13,7 @@ use std::{
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{Meta, Timestamp, int_or_percent::IntOrPercent, selector::LabelSelector, status::Status},
+    meta::{GrRef, Meta, Timestamp, int_or_percent::IntOrPercent, selector::LabelSelector, status::Status},
 };
 use storage::cache::{Entry, Object, ReadAt};
 
@@ -27,7 +27,7 @@ use crate::{
 };
 use status::Counts;
 
-const BUDGETS: (&str, &str) = ("policy", "poddisruptionbudgets");
+const BUDGETS: GrRef<'static> = GrRef::new("policy", "poddisruptionbudgets");
 const WORKERS: usize = 1;
 
 /// The budgets that there are: by namespace and name, whom they select.
@@ -44,7 +44,7 @@ struct Controller {
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let queue = Queue::new("disruption", Backoff::default(), &shared.metrics);
     let stale = Queue::new("stale_pod_disruption", Backoff::default(), &shared.metrics);
-    let (budgets, pods) = (shared.lister(BUDGETS.0, BUDGETS.1).clone(), shared.lister("", "pods").clone());
+    let (budgets, pods) = (shared.lister(BUDGETS.group, BUDGETS.resource).clone(), shared.lister("", "pods").clone());
     let events = shared.events("controllermanager");
     let controller =
         Arc::new(Controller { shared: shared.clone(), queue: queue.clone(), selectors: Mutex::default(), events });
@@ -138,7 +138,7 @@ impl Controller {
         let Some(new) = new else { return Ok(after(recheck)) };
         let mut changed = budget;
         changed.set(&["status"], new);
-        let path = format!("{}/status", key.path(("policy", "v1", BUDGETS.1)));
+        let path = format!("{}/status", key.path(("policy", "v1", BUDGETS.resource)));
         match objects::written(self.shared.client().update(&path, &changed).await)? {
             Outcome::Done => Ok(after(recheck)),
             other => Ok(other),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use machinery::{
     Str, Value,
-    meta::{Meta, OwnerReference, status::Status},
+    meta::{GrRef, Meta, OwnerReference, status::Status},
 };
 
 use crate::shared::Shared;
@@ -46,18 +46,18 @@ pub(super) async fn of_all(shared: &Shared, pods: &[Value], namespace: &str) -> 
 async fn find(shared: &Shared, controller: OwnerReference<'_>, namespace: &str) -> Result<Option<(Str, i64)>, String> {
     let group = controller.api_version().split_once('/').map_or("", |(group, _)| group);
     let known = match (group, controller.kind()) {
-        ("", "ReplicationController") => Some(("", "replicationcontrollers")),
-        ("apps" | "extensions", "ReplicaSet") => Some(("apps", "replicasets")),
-        ("apps", "StatefulSet") => Some(("apps", "statefulsets")),
+        ("", "ReplicationController") => Some(GrRef::new("", "replicationcontrollers")),
+        ("apps" | "extensions", "ReplicaSet") => Some(GrRef::new("apps", "replicasets")),
+        ("apps", "StatefulSet") => Some(GrRef::new("apps", "statefulsets")),
         _ => None,
     };
     if let Some(resource) = known
         && let Some(object) = owner(shared, resource, controller, namespace).await?
     {
-        let above = Meta::of(&object).controller().filter(|_| resource.1 == "replicasets");
+        let above = Meta::of(&object).controller().filter(|_| resource.resource == "replicasets");
         match above {
             Some(above) if above.kind() == "Deployment" => {
-                if let Some(deployment) = owner(shared, ("apps", "deployments"), above, namespace).await? {
+                if let Some(deployment) = owner(shared, GrRef::new("apps", "deployments"), above, namespace).await? {
                     return Ok(Some(replicas_of(&deployment)));
                 }
             }
@@ -70,11 +70,11 @@ async fn find(shared: &Shared, controller: OwnerReference<'_>, namespace: &str) 
 /// The object that a reference means, if it is there.
 async fn owner(
     shared: &Shared,
-    (group, plural): (&'static str, &'static str),
+    resource: GrRef<'static>,
     reference: OwnerReference<'_>,
     namespace: &str,
 ) -> Result<Option<Value>, String> {
-    let lister = shared.lister(group, plural);
+    let lister = shared.lister(resource.group, resource.resource);
     let text = |status: Status| status.message;
     let Some(object) = lister.find(namespace, reference.name()).await.map_err(text)? else { return Ok(None) };
     let object = lister.decode(object.bytes()).map_err(text)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use machinery::{
     Value,
     json::scan,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GrRef, GvrRef, Meta, TimeForm, Timestamp, status::Status},
     object,
 };
 use storage::cache::Object;
@@ -42,7 +42,7 @@ fn left(pod: &Value, now: i64) -> Option<i64> {
 
 /// Takes it back in time.
 pub(super) async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
-    let Some(mut pod) = objects::read(shared, ("", "pods"), key).await? else { return Ok(Outcome::Done) };
+    let Some(mut pod) = objects::read(shared, GrRef::new("", "pods"), key).await? else { return Ok(Outcome::Done) };
     let now = Timestamp::now();
     match left(&pod, now.seconds()) {
         None => return Ok(Outcome::Done),
@@ -67,7 +67,7 @@ pub(super) async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> 
     };
     let conditions: Vec<Value> = conditions.iter().map(taken_back).collect();
     pod.set(&["status", "conditions"], conditions);
-    let path = format!("{}/status", key.path(("", "v1", "pods")));
+    let path = format!("{}/status", key.path(GvrRef::new("", "v1", "pods")));
     objects::written(shared.client().update(&path, &pod).await)
 }
 

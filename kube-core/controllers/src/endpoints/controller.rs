@@ -7,7 +7,7 @@ use std::sync::{
 
 use machinery::{
     Map, Str, Value,
-    meta::{Meta, Timestamp, status::Status},
+    meta::{GrRef, Meta, Timestamp, status::Status},
     object,
 };
 use storage::cache::Object;
@@ -47,8 +47,8 @@ struct Controller {
 /// Keeps Endpoints as services and pods are.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let queue: Queue<Key> = Queue::new("endpoint", Backoff::default(), &shared.metrics);
-    let lister = |(group, plural)| shared.lister(group, plural).clone();
-    let (services, pods, endpoints) = (lister(SERVICES), lister(("", "pods")), lister(ENDPOINTS));
+    let lister = |of: GrRef<'static>| shared.lister(of.group, of.resource).clone();
+    let (services, pods, endpoints) = (lister(SERVICES), lister(GrRef::new("", "pods")), lister(ENDPOINTS));
     let selecting = Arc::new(Selecting::default());
     let (of_service, added, of_pod, changed, own) =
         (selecting.clone(), queue.clone(), selecting.clone(), queue.clone(), queue.clone());
@@ -131,14 +131,14 @@ impl Controller {
         if objects::read(&self.shared, ENDPOINTS, key).await?.is_none() {
             return Ok(Outcome::Done);
         }
-        match self.shared.client().delete(&key.path(("", "v1", ENDPOINTS.1)), Deletion::default()).await {
+        match self.shared.client().delete(&key.path(ENDPOINTS.in_version("v1")), Deletion::default()).await {
             Err(status) if !status.is_not_found() => Err(status),
             _ => Ok(Outcome::Done),
         }
     }
 
     async fn write(&self, key: &Key, new: Value, is_new: bool) -> Result<Outcome, Status> {
-        let (client, all) = (self.shared.client(), collection("", "v1", ENDPOINTS.1, &key.namespace));
+        let (client, all) = (self.shared.client(), collection("", "v1", ENDPOINTS.resource, &key.namespace));
         let result = match is_new {
             true => client.create(&all, &new).await,
             false => client.update(&format!("{all}/{}", segment(&key.name)), &new).await,

@@ -18,16 +18,19 @@ mod trigger_time;
 use std::sync::Arc;
 
 use generic_server::registry::Lister;
-use machinery::{Value, meta::status::Status};
+use machinery::{
+    Value,
+    meta::{GrRef, status::Status},
+};
 use storage::cache::{Entry, Object, ReadAt, Snapshot, Term};
 
 pub(crate) use controller::run;
 pub(crate) use mirroring::run as mirror;
 pub(crate) use slices::run as slices;
 
-const SERVICES: (&str, &str) = ("", "services");
-const ENDPOINTS: (&str, &str) = ("", "endpoints");
-const SLICES: (&str, &str) = ("discovery.k8s.io", "endpointslices");
+const SERVICES: GrRef<'static> = GrRef::new("", "services");
+const ENDPOINTS: GrRef<'static> = GrRef::new("", "endpoints");
+const SLICES: GrRef<'static> = GrRef::new("discovery.k8s.io", "endpointslices");
 /// When what an object of endpoints tells has last changed.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// The label of what belongs to a service without an address.

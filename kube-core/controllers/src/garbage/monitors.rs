@@ -7,7 +7,11 @@ use std::{
 };
 
 use generic_server::registry::Lister;
-use machinery::{Str, json::scan, request::Verb};
+use machinery::{
+    json::scan,
+    meta::{GrRef, GroupResource},
+    request::Verb,
+};
 use storage::cache::{Entry, EventType, Everything, Followed, ReadAt, Scope, Snapshot, WatchEvent};
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -29,11 +33,8 @@ pub(super) struct Monitors {
     kinds: Arc<Kinds>,
     queues: Queues,
     graph: Mutex<Graph<Arc<Kind>>>,
-    running: Mutex<HashMap<Name, Arc<Monitor>>>,
+    running: Mutex<HashMap<GroupResource, Arc<Monitor>>>,
 }
-
-/// Group and plural name.
-type Name = (Str, Str);
 
 /// One kind's.
 struct Monitor {
@@ -64,7 +65,7 @@ impl Monitors {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<Name, Arc<Monitor>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<GroupResource, Arc<Monitor>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,7 +123,7 @@ impl Monitors {
 
     fn is_served(&self, kind: &Arc<Kind>) -> bool {
         let list = self.kinds.list();
-        list.resource(&kind.group, &kind.plural).is_some_and(|now| Arc::ptr_eq(&now.lister, &kind.lister))
+        list.resource(GrRef::new(&kind.group, &kind.plural)).is_some_and(|now| Arc::ptr_eq(&now.lister, &kind.lister))
     }
 
     async fn look_for_successor(self: Arc<Self>, kind: Arc<Kind>, again: mpsc::UnboundedSender<Arc<Kind>>) {
@@ -139,24 +140,24 @@ impl Monitors {
     fn adapt(self: &Arc<Self>, tasks: &mut JoinSet<()>, ended: &mpsc::UnboundedSender<Arc<Kind>>) {
         let list = self.kinds.list();
         let mut running = self.running();
-        let gone: Vec<Name> = running
+        let gone: Vec<GroupResource> = running
             .iter()
             .filter(|(name, monitor)| {
-                let now = list.resource(&name.0, &name.1);
+                let now = list.resource(name.as_ref());
                 now.is_none_or(|now| !is_monitored(now) || !Arc::ptr_eq(&now.lister, &monitor.kind.lister))
             })
             .map(|(name, _)| name.clone())
             .collect();
         for name in gone {
             running.remove(&name);
-            if list.resource(&name.0, &name.1).is_none() {
+            if list.resource(name.as_ref()).is_none() {
                 let mut work = Vec::new();
-                self.graph().forget_kind(|kind| (&kind.group, &kind.plural) == (&name.0, &name.1), &mut work);
+                self.graph().forget_kind(|kind| kind.group_resource() == name, &mut work);
                 self.queues.add(work);
             }
         }
         for kind in list.all().iter().filter(|kind| is_monitored(kind)) {
-            let name = (kind.group.clone(), kind.plural.clone());
+            let name = kind.group_resource();
             if running.contains_key(&name) {
                 continue;
             }

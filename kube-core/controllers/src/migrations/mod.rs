@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{Meta, Timestamp, status::Status},
+    meta::{GrRef, Meta, Timestamp, status::Status},
 };
 use storage::cache::{Entry, Object, ReadAt};
 
@@ -26,7 +26,7 @@ use crate::{
     workqueue::{Backoff, Outcome, Queue},
 };
 
-const MIGRATIONS: (&str, &str) = ("storagemigration.k8s.io", "storageversionmigrations");
+const MIGRATIONS: GrRef<'static> = GrRef::new("storagemigration.k8s.io", "storageversionmigrations");
 const NAME: &str = "storage-version-migrator-controller";
 /// Resources that are migrated at once.
 const WORKERS: usize = 5;
@@ -43,7 +43,7 @@ struct Resource {
 
 /// Runs migrations.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
-    let Some(lister) = shared.listers.get(MIGRATIONS.0, MIGRATIONS.1).cloned() else {
+    let Some(lister) = shared.listers.get(MIGRATIONS.group, MIGRATIONS.resource).cloned() else {
         tracing::debug!("StorageVersionMigrations are not served: there is nothing to migrate");
         ready.synced();
         return std::future::pending().await;
@@ -69,7 +69,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
 
 /// The migrations of a resource.
 async fn all(shared: &Shared, resource: &Resource) -> Result<Vec<Value>, Status> {
-    let lister = shared.lister(MIGRATIONS.0, MIGRATIONS.1);
+    let lister = shared.lister(MIGRATIONS.group, MIGRATIONS.resource);
     let snapshot = lister.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
     let migrations = snapshot.range("", None).filter_map(Entry::object).map(|object| lister.decode(object.bytes()));
@@ -116,7 +116,7 @@ fn is_stale(result: Result<(), Status>) -> Result<bool, Status> {
 
 async fn write(shared: &Shared, migration: &Value) -> Result<Outcome, Status> {
     let name = segment(Meta::of(migration).name()).to_string();
-    let path = format!("/apis/{}/v1beta1/{}/{name}/status", MIGRATIONS.0, MIGRATIONS.1);
+    let path = format!("/apis/{}/v1beta1/{}/{name}/status", MIGRATIONS.group, MIGRATIONS.resource);
     written(shared.client().update(&path, migration).await)
 }
 

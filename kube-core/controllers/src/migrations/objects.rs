@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Method;
 use machinery::{
     codec::json,
-    meta::{Meta, status::Status},
+    meta::{GrRef, Meta, status::Status},
     object,
     request::Verb,
 };
@@ -29,7 +29,7 @@ pub(super) fn find(shared: &Shared, resource: &Resource) -> Result<Arc<Kind>, Un
         let place = format!("{}/{version}, Resource={}", resource.group, resource.plural);
         Unfit::Verbs(format!("resource {place:?} does not support discovery operations: [update patch list]"))
     };
-    let Some(kind) = shared.kinds.list().resource(&resource.group, &resource.plural).cloned() else {
+    let Some(kind) = shared.kinds.list().resource(GrRef::new(&resource.group, &resource.plural)).cloned() else {
         let version = shared.kinds.version_of(&resource.group, &resource.plural);
         return Err(version.map_or(Unfit::Absent, |version| lacks(&version)));
     };

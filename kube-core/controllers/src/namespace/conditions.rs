@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use machinery::{
     Str, Value,
-    meta::{TimeForm, Timestamp},
+    meta::{GroupResource, TimeForm, Timestamp},
     object,
 };
 
@@ -30,8 +30,8 @@ const WELL: [(&str, &str, &str); 5] = [
 pub(super) struct Conditions {
     discovery: Option<String>,
     failures: Vec<String>,
-    /// Objects left, by resource and group.
-    remaining: BTreeMap<(Str, Str), usize>,
+    /// Objects left.
+    remaining: BTreeMap<GroupResource, usize>,
     /// Objects that wait, by finalizer.
     finalizers: BTreeMap<Str, usize>,
 }
@@ -48,11 +48,11 @@ impl Conditions {
     }
 
     /// Notes what is left of a resource.
-    pub(super) fn remaining(&mut self, group: &str, plural: &str, deleted: &Deleted) {
+    pub(super) fn remaining(&mut self, resource: GroupResource, deleted: &Deleted) {
         if deleted.remaining == 0 {
             return;
         }
-        *self.remaining.entry((plural.into(), group.into())).or_default() += deleted.remaining;
+        *self.remaining.entry(resource).or_default() += deleted.remaining;
         for (finalizer, objects) in &deleted.finalizers {
             *self.finalizers.entry(finalizer.clone()).or_default() += objects;
         }
@@ -72,8 +72,8 @@ impl Conditions {
                 Some(("ContentDeletionFailed", message))
             }
             REMAINING if !waits && !self.remaining.is_empty() => {
-                let each = |((plural, group), count): (&(Str, Str), &usize)| {
-                    format!("{plural}.{group} has {count} resource instances")
+                let each = |(of, count): (&GroupResource, &usize)| {
+                    format!("{}.{} has {count} resource instances", of.resource, of.group)
                 };
                 let all = sorted(self.remaining.iter().map(each).collect());
                 Some(("SomeResourcesRemain", format!("Some resources are remaining: {all}")))
@@ -145,8 +145,11 @@ mod tests {
             finalizers: finalizers.iter().map(|(name, n)| (Str::new_static(name), *n)).collect(),
             ..Deleted::default()
         };
-        conditions.remaining("example.com", "widgets", &deleted(2, &[("example.com/b", 2)]));
-        conditions.remaining("", "configmaps", &deleted(1, &[("example.com/a", 1), ("example.com/b", 1)]));
+        conditions.remaining(GroupResource::new("example.com", "widgets"), &deleted(2, &[("example.com/b", 2)]));
+        conditions.remaining(
+            GroupResource::new("", "configmaps"),
+            &deleted(1, &[("example.com/a", 1), ("example.com/b", 1)]),
+        );
         conditions.content_failed("z");
         conditions.content_failed("a");
         let mut namespace = object! {};

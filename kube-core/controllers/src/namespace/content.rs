@@ -7,7 +7,7 @@ use machinery::{
     Str, Value,
     codec::json,
     json::scan,
-    meta::{Meta, Timestamp, status::Status},
+    meta::{GvrRef, Meta, Timestamp, status::Status},
     request::Verb,
 };
 use storage::cache::{Entry, Object, ReadAt};
@@ -74,7 +74,7 @@ impl Content<'_> {
         let left = self.entries(kind).await?;
         let finalizers = left.iter().filter_map(Entry::object).flat_map(|object| finalizers_of(object.bytes()));
         deleted.count(left.len(), finalizers);
-        deleted.judge(self.namespace, (&kind.group, &kind.version, &kind.plural))
+        deleted.judge(self.namespace, GvrRef::new(&kind.group, &kind.version, &kind.plural))
     }
 
     /// What there is, as the store has it.
@@ -167,7 +167,7 @@ impl Content<'_> {
         }
         let left = self.list_remote(&path).await?;
         deleted.count(left.len(), left.iter().flat_map(|item| Meta::of(item).finalizers().map(Str::from)));
-        deleted.judge(self.namespace, (&resource.group, &resource.version, &resource.plural))
+        deleted.judge(self.namespace, GvrRef::new(&resource.group, &resource.version, &resource.plural))
     }
 
     async fn list_remote(&self, path: &str) -> Result<Vec<Value>, Status> {
@@ -190,7 +190,7 @@ impl Deleted {
     }
 
     /// What is left must have a reason: time to end, or finalizers.
-    fn judge(&mut self, namespace: &str, (group, version, plural): (&str, &str, &str)) -> Result<(), Status> {
+    fn judge(&mut self, namespace: &str, resource: GvrRef<'_>) -> Result<(), Status> {
         if self.remaining == 0 || self.estimate != 0 {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Deleted {
             self.estimate = FINALIZER_ESTIMATE;
             return Ok(());
         }
-        let resource = format!("{group}/{version}, Resource={plural}");
+        let resource = resource.to_owned();
         let message = format!("unexpected items still remain in namespace: {namespace} for gvr: {resource}");
         Err(Status { message, ..Status::internal_error("") })
     }
@@ -220,7 +220,7 @@ mod tests {
         let judge = |remaining, estimate, finalizers: &[&'static str]| {
             let mut deleted = Deleted { estimate, ..Deleted::default() };
             deleted.count(remaining, finalizers.iter().copied().map(Str::new_static));
-            let error = deleted.judge("ns", ("", "v1", "pods")).err().map(|status| status.message);
+            let error = deleted.judge("ns", GvrRef::new("", "v1", "pods")).err().map(|status| status.message);
             (deleted.estimate, error)
         };
         assert_eq!(judge(0, 30, &[]), (0, None));

@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{Meta, TimeForm, Timestamp, status::Status},
+    meta::{GroupResource, Meta, TimeForm, Timestamp, status::Status},
 };
 use storage::cache::{Object, ReadAt};
 
@@ -91,12 +91,12 @@ struct Pass {
 }
 
 impl Pass {
-    fn note(&mut self, kind: Option<&Arc<Kind>>, (group, plural): (&str, &str), deleted: Deleted) {
+    fn note(&mut self, kind: Option<&Arc<Kind>>, resource: GroupResource, deleted: Deleted) {
         self.estimate = self.estimate.max(deleted.estimate);
         if deleted.remaining > 0 {
             self.kinds.extend(kind.cloned());
         }
-        self.conditions.remaining(group, plural, &deleted);
+        self.conditions.remaining(resource, &deleted);
         if let Some(error) = deleted.error {
             self.conditions.content_failed(&error);
             self.errors.push(error);
@@ -190,12 +190,12 @@ impl Controller {
         let mut waits = false;
         if let Some(pods) = list.resource("", "pods") {
             kinds.retain(|kind| kind.lister.prefix() != pods.lister.prefix());
-            pass.note(Some(pods), (&pods.group, &pods.plural), content.delete(pods).await);
+            pass.note(Some(pods), pods.group_resource(), content.delete(pods).await);
             waits = !pass.kinds.is_empty(); // what pods use stays until they are gone
         }
         if !waits {
             for kind in &kinds {
-                pass.note(Some(kind), (&kind.group, &kind.plural), content.delete(kind).await);
+                pass.note(Some(kind), kind.group_resource(), content.delete(kind).await);
             }
             self.delete_remote_content(&content, &mut pass).await;
         }
@@ -221,7 +221,7 @@ impl Controller {
         }
         for resource in found.resources {
             let deleted = content.delete_remote(&resource).await;
-            pass.note(None, (&resource.group, &resource.plural), deleted);
+            pass.note(None, GroupResource::new(resource.group.clone(), resource.plural.clone()), deleted);
         }
     }
 

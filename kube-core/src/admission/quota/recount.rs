@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use machinery::{
-    Map, Str, Value,
-    meta::{Quantity, quantity::Format},
+    Map, Value,
+    meta::{GroupResource, Quantity, quantity::Format},
 };
 
 use super::{evaluator::Evaluator, scopes::Scope};
@@ -51,10 +51,10 @@ impl Recount {
     }
 
     /// The resources whose objects such bounds count, beyond those that have rules of their own: `count/widgets.example.com`.
-    pub fn counted_by_name<'a>(hard: impl Iterator<Item = &'a str>) -> BTreeSet<(Str, Str)> {
+    pub fn counted_by_name<'a>(hard: impl Iterator<Item = &'a str>) -> BTreeSet<GroupResource> {
         let split = |name: &str| {
             let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-            (Str::from(group), Str::from(plural))
+            GroupResource::new(group, plural)
         };
         hard.filter_map(|name| match name {
             "configmaps" | "replicationcontrollers" | "resourcequotas" | "secrets" => Some(split(name)),
@@ -102,7 +102,7 @@ mod tests {
     fn bounds_name_resources() {
         let names = ["count/widgets.example.com", "count/secrets", "secrets", "pods", "requests.cpu"];
         let found = Recount::counted_by_name(names.into_iter());
-        let found: Vec<_> = found.iter().map(|(group, plural)| format!("{plural}.{group}")).collect();
+        let found: Vec<_> = found.iter().map(|of| format!("{}.{}", of.resource, of.group)).collect();
         assert_eq!(found, ["secrets.", "widgets.example.com"]);
     }
 }

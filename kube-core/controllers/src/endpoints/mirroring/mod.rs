@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::{
     Value,
     json::scan,
-    meta::{Meta, status::Status},
+    meta::{GrRef, Meta, status::Status},
 };
 use storage::cache::Object;
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ struct Controller {
 /// Keeps the mirrors as Endpoints and services are.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let queue: Queue<Key> = Queue::new("endpoint_slice_mirroring", BACKOFF, &shared.metrics);
-    let lister = |(group, plural)| shared.lister(group, plural).clone();
+    let lister = |of: GrRef<'static>| shared.lister(of.group, of.resource).clone();
     let (endpoints, services, slices) = (lister(ENDPOINTS), lister(SERVICES), lister(SLICES));
     let (of_endpoints, of_service, of_slice) = (queue.clone(), queue.clone(), queue.clone());
     let endpoints_changed = move |old: Option<&Arc<Object>>, new: Option<&Arc<Object>>| {

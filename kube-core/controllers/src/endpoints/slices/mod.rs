@@ -16,7 +16,7 @@ use std::{
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{ip::Family, status::Status},
+    meta::{GrRef, ip::Family, status::Status},
 };
 use storage::cache::{Entry, Object, Snapshot};
 use tokio::sync::Notify;
@@ -65,9 +65,9 @@ struct Controller {
 /// Keeps EndpointSlices as services, pods and nodes are.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let queue: Queue<Key> = Queue::new("endpoint_slice", BACKOFF, &shared.metrics);
-    let lister = |(group, plural)| shared.lister(group, plural).clone();
-    let (services, pods) = (lister(SERVICES), lister(("", "pods")));
-    let (slices, nodes) = (lister(SLICES), lister(("", "nodes")));
+    let lister = |of: GrRef<'static>| shared.lister(of.group, of.resource).clone();
+    let (services, pods) = (lister(SERVICES), lister(GrRef::new("", "pods")));
+    let (slices, nodes) = (lister(SLICES), lister(GrRef::new("", "nodes")));
     let selecting = Arc::new(Selecting::default());
     let (of_service, added, of_pod, changed, own) =
         (selecting.clone(), queue.clone(), selecting.clone(), queue.clone(), queue.clone());
@@ -146,7 +146,7 @@ fn node_differs(old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) -> bool {
 
 /// The slices of a service that a controller manages and that nobody deletes.
 pub(super) async fn managed(shared: &Shared, key: &Key, manager: &str) -> Result<Vec<Slice>, Status> {
-    let lister = shared.lister(SLICES.0, SLICES.1);
+    let lister = shared.lister(SLICES.group, SLICES.resource);
     let snapshot = latest(lister).await?;
     let labels = [(SERVICE_NAME, key.name.as_str()), (MANAGED_BY, manager)];
     let found = labelled(lister, &snapshot, &key.namespace, &labels).into_iter();
@@ -333,7 +333,7 @@ impl Controller {
 
 /// Where the slices of a namespace are.
 pub(super) fn slices_of(namespace: &str) -> String {
-    collection(SLICES.0, "v1", SLICES.1, namespace)
+    collection(SLICES.group, "v1", SLICES.resource, namespace)
 }
 
 /// Writes a slice that is there.
