@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use machinery::{Map, Str, Value as Json};
 
-use crate::library::standard;
+use crate::library::conversions;
 use crate::types::Type;
 use crate::value::{Error, Key, Value};
 
@@ -37,7 +37,7 @@ pub fn json_of(value: &Value) -> Result<Json, NotJson> {
         Value::Struct(made) => object(made.1.iter().map(|(name, value)| (name.clone(), value)))?,
         Value::Data(data) => data.json().clone(),
         Value::Optional(Some(inner)) => json_of(inner)?,
-        Value::Timestamp(_) | Value::Duration(_) => match standard::to_string(std::slice::from_ref(value))? {
+        Value::Timestamp(_) | Value::Duration(_) => match conversions::to_string(std::slice::from_ref(value))? {
             Value::String(text) => Json::String(text),
             _ => Json::Null,
         },

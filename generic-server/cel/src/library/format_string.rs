@@ -1,6 +1,6 @@
 //! `'%s: %d'.format([…])`, with numbers written as in American English.
 
-use super::standard::plain_text;
+use super::conversions::plain_text;
 use super::strings::quote;
 use crate::types::Type;
 use crate::value::{Error, Key, Result, Value, time};

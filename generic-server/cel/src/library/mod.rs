@@ -1,6 +1,7 @@
 //! The functions that expressions can call. Each has overloads; an overload is its types and what it does.
 
 pub(crate) mod authorizer;
+pub(crate) mod conversions;
 pub(crate) mod format_string;
 mod formats;
 pub(crate) mod json_patch;
@@ -48,6 +49,7 @@ pub(crate) fn functions() -> &'static HashMap<&'static str, Function> {
     static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
         let mut library = Library(HashMap::new());
         standard::add(&mut library);
+        conversions::add(&mut library);
         time::add(&mut library);
         strings::add(&mut library);
         lists::add(&mut library);
