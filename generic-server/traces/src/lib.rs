@@ -8,6 +8,17 @@
 //! Spans that have ended wait for the [`Exporter`] in a queue of a fixed length. What finds no room, and what the collector
 //! does not take, is lost and counted: nobody waits for a collector.
 //!
+//! ```
+//! use std::time::SystemTime;
+//!
+//! use traces::{Losses, Parent, Tracer};
+//!
+//! let (tracer, _exporter) = Tracer::new(1_000_000, Losses::default()); // of a million traces, all are kept
+//! let request = tracer.request(Parent::None, ("GET", "an audit ID"), SystemTime::now(), |a| a.bool("watch", false));
+//! assert!(request.is_kept());
+//! assert!(!traces::span("no span is current here", |_| {}).is_kept());
+//! ```
+//!
 //! The messages of OTLP are written down here ([`otlp`]), and sent by the gRPC client that etcd is reached with. The crates
 //! of the OpenTelemetry project bring a second pipeline of attributes, processors and resources, and eight further crates,
 //! for what are two hundred lines.
