@@ -18,7 +18,7 @@ use generic_server::{
     openapi::Described,
     pages::OpenApi,
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
-    registry::{Backing, Listers, Placement, Registries, Settings, register_storage_operations},
+    registry::{Backing, Listers, Placement, Registries, RegistrySettings, register_storage_operations},
     serve::Lifecycle,
     table::{CacheMetrics, ResourceTable, StorageMetrics},
     tasks::{Task, Tasks},
@@ -358,8 +358,8 @@ async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
 }
 
 /// What flags say of all stored resources.
-fn settings(config: &Config, placement: Placement) -> Settings {
-    Settings {
+fn settings(config: &Config, placement: Placement) -> RegistrySettings {
+    RegistrySettings {
         event_ttl: config.storage.event_ttl,
         min_watch_timeout: config.requests.min_watch_timeout,
         apis: config.apis.clone(),
@@ -397,10 +397,10 @@ fn kubelets(
     pki: &Pki,
     egress: &Egress,
     metrics: &prometheus::Registry,
-) -> Result<kube_core::connect::Settings> {
+) -> Result<kube_core::connect::KubeletSettings> {
     let read = |path: &std::path::Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let files = &pki.kubelet_client;
-    Ok(kube_core::connect::Settings {
+    Ok(kube_core::connect::KubeletSettings {
         identity: outbound::Identity { certificate: read(&files.certificate)?, key: read(&files.key)? },
         dial: egress.to(Network::Cluster).cloned(),
         authorities: config.kubelet.ca.as_deref().map(read).transpose()?,

@@ -10,7 +10,7 @@ use aws_lc_rs::{
 };
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use generic_server::{
-    registry::{Backing, Listers, Settings as Stored, StoredForm},
+    registry::{Backing, Listers, RegistrySettings as Stored, StoredForm},
     resource::Resource,
 };
 use kube_core::service_accounts::{KeySource, Keys, Lookup, TokenSettings, Verifier};

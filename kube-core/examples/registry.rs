@@ -5,7 +5,7 @@ use std::{error::Error, sync::Arc};
 
 use generic_server::{
     admission::Chain,
-    registry::{Backing, Lister, Registry, Settings},
+    registry::{Backing, Lister, Registry, RegistrySettings},
 };
 use machinery::{Value, codec::json};
 use storage::{Memory, cache::ReadAt};
@@ -14,7 +14,7 @@ use storage::{Memory, cache::ReadAt};
 async fn main() -> Result<(), Box<dyn Error>> {
     let row = kube_core::resources().into_iter().find(|row| row.group.is_empty() && row.plural == "configmaps");
     let backing =
-        Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: Settings::default() };
+        Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
     let lister = Lister::start(row.ok_or("no such row")?, &backing);
     let config_maps = Registry::new(lister.clone(), Arc::new(Chain::default()));
 

@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use generic_server::{
     features::Features,
-    registry::Settings,
+    registry::RegistrySettings,
     resource::{Conversion, Converter, Resource, compare_versions},
 };
 use machinery::{Str, Value, meta::GroupVersion};
@@ -15,7 +15,7 @@ use machinery::{Str, Value, meta::GroupVersion};
 use crate::conversion::renamed;
 
 /// The rows of a server with these settings.
-pub fn resources_as(settings: &Settings) -> Vec<Resource> {
+pub fn resources_as(settings: &RegistrySettings) -> Vec<Resource> {
     stored_for(with_features(crate::resources(), &settings.features), settings.versions.compatible)
 }
 

@@ -49,7 +49,7 @@ pub struct Options<'a> {
     /// The addresses and ports of services.
     pub network: &'a service_network::NetworkSettings,
     /// How kubelets are reached.
-    pub kubelets: connect::Settings,
+    pub kubelets: connect::KubeletSettings,
     /// Where clients reach this server: host and port.
     pub address: Str,
     /// The name of the host that this server runs on.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use generic_server::{
     discovery::{Documents, Resources, groups_of},
     features::{GateState, Versions},
-    registry::Settings,
+    registry::RegistrySettings,
     resource::{Emulation, Enablement, Resource, SubresourceKind},
 };
 use machinery::{Value, codec::json, patch::apply::ResetFields};
@@ -67,7 +67,7 @@ fn alpha_and_beta_versions_are_served_where_they_are_asked_for() {
     let served = |pairs: &[(&str, &str)], gates: &[&'static str]| -> Vec<String> {
         let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let apis = Enablement::parse(&pairs).expect("versions that there are");
-        let settings = Settings { apis, features: gates.iter().copied().collect(), ..Settings::default() };
+        let settings = RegistrySettings { apis, features: gates.iter().copied().collect(), ..RegistrySettings::default() };
         let rows = kube_core::resources();
         let rows = rows.iter().filter(|row| settings.serves(row) && Enablement::is_off_by_default(&row.version));
         rows.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect()
@@ -233,7 +233,7 @@ fn the_aggregated_form_leaves_out_the_group_and_version_of_a_built_in_kind() {
 
 /// The rows that are served when nothing is said.
 fn on_by_default() -> Vec<Resource> {
-    let settings = Settings::default();
+    let settings = RegistrySettings::default();
     kube_core::resources().into_iter().filter(|row| settings.serves(row)).collect()
 }
 

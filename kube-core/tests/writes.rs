@@ -9,7 +9,7 @@ use auth::User;
 use generic_server::{
     admission::{Admission, Chain},
     options::{DeleteOptions, WriteOptions},
-    registry::{Backing, Deleted, Lister, Registry, Replace, Settings, Write, Written},
+    registry::{Backing, Deleted, Lister, Registry, Replace, RegistrySettings, Write, Written},
 };
 use kube_core::admission::NamespaceLifecycle;
 use late::Late;
@@ -22,7 +22,7 @@ const NAMESPACE: &str = "default";
 async fn registry(store: Arc<dyn Store>, plural: &str, admission: Arc<dyn Admission>) -> Arc<Registry> {
     let rows = kube_core::resources();
     let row = rows.into_iter().find(|row| row.group.is_empty() && row.plural == plural).expect("a row");
-    let settings = Settings::default();
+    let settings = RegistrySettings::default();
     let backing = Backing { store, encryption: None, root: "/registry".into(), settings };
     let registry = Arc::new(Registry::new(Lister::start(row, &backing), admission));
     registry.ready().await.expect("it fills");

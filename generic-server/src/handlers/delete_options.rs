@@ -11,7 +11,7 @@ use machinery::{
 
 use super::body;
 use crate::options::DeleteOptions;
-use crate::{negotiate::Media, registry::Settings, request::Request};
+use crate::{negotiate::Media, registry::RegistrySettings, request::Request};
 
 /// The kind that is expected, and what a body is that does not say.
 const KIND: &str = "DeleteOptions";
@@ -19,7 +19,7 @@ const KIND: &str = "DeleteOptions";
 const SCHEME: &str = "pkg/apis/meta/internalversion/scheme/register.go:27";
 
 /// The options in the body, or else in the query.
-pub(super) async fn read_options(request: &mut Request, settings: &Settings) -> Result<DeleteOptions, Status> {
+pub(super) async fn read_options(request: &mut Request, settings: &RegistrySettings) -> Result<DeleteOptions, Status> {
     let bytes = body::read_body(request).await?;
     if bytes.is_empty() {
         return DeleteOptions::read(request, None, settings.deletes_unreadable);

@@ -20,7 +20,7 @@ use crate::{
     admission::{Admission, Chain},
     handlers,
     negotiate::ServesCbor,
-    registry::{Backing, Listers, Registries, Settings},
+    registry::{Backing, Listers, Registries, RegistrySettings},
     request::{Request, RequestBody, RequestParts},
     response,
     table::{Endpoints, Entry, entries},
@@ -41,7 +41,7 @@ impl Served {
     /// Serves config maps, of which there are some in the namespace `default`.
     async fn with(names: &[&str]) -> Self {
         let rows = vec![testing::config_maps()];
-        let settings = Settings::default();
+        let settings = RegistrySettings::default();
         let backing = Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings };
         let admission: Arc<dyn Admission> = Arc::new(Chain::default());
         let registries = Registries::new(&Listers::start(&rows, &backing), &admission);

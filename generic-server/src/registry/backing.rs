@@ -27,7 +27,7 @@ pub struct Backing {
     /// What all keys start with: `/registry`.
     pub root: Str,
     /// What flags say of all stored resources.
-    pub settings: Settings,
+    pub settings: RegistrySettings,
 }
 
 impl Backing {
@@ -83,7 +83,7 @@ impl std::fmt::Debug for Placement {
 
 /// What flags say of all stored resources. The defaults are the flags'.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RegistrySettings {
     /// `--event-ttl`: how long objects of kinds that expire are kept after their last write.
     pub event_ttl: Duration,
     /// `--min-request-timeout`: a watch without a timeout of its own lasts between this and twice as long; zero: until
@@ -105,16 +105,16 @@ pub struct Settings {
     pub placement: Placement,
 }
 
-impl Settings {
+impl RegistrySettings {
     /// Whether a row is served: it is asked for, or on by default, and what it depends on is there.
     pub fn serves(&self, row: &Resource) -> bool {
         self.apis.serves(row) && row.availability.gate.is_none_or(|gate| self.features.is_on(gate))
     }
 }
 
-impl Default for Settings {
+impl Default for RegistrySettings {
     fn default() -> Self {
-        Settings {
+        RegistrySettings {
             event_ttl: Duration::from_secs(3600),
             min_watch_timeout: Duration::from_secs(1800),
             delete_collection_workers: 1,

@@ -16,7 +16,7 @@ use storage::{
     cache::{Cache, CacheError, Entry, Object, Options, ReadAt},
 };
 
-use super::{Backing, Settings, StoredForm, versions::Doors};
+use super::{Backing, RegistrySettings, StoredForm, versions::Doors};
 use crate::resource::Resource;
 
 /// One stored resource, to read. All versions of a resource share one lister; it speaks the storage version.
@@ -27,7 +27,7 @@ pub struct Lister {
     /// Started when it is first needed: thousands of resources may have no objects.
     cache: OnceLock<Arc<Cache>>,
     pub(super) form: Arc<StoredForm>,
-    pub(super) settings: Settings,
+    pub(super) settings: RegistrySettings,
     pub(super) prefix: Str,
     /// The rows of all versions, if there are several.
     versions: Vec<Resource>,
@@ -200,7 +200,7 @@ impl Lister {
     }
 
     /// What flags say of stored resources.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &RegistrySettings {
         &self.settings
     }
 

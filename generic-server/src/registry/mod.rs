@@ -30,7 +30,7 @@ use bytes::Bytes;
 use machinery::{Value, codec::json, meta::status::Status};
 use storage::Error as StoreError;
 
-pub use backing::{Backing, Placement, Settings};
+pub use backing::{Backing, Placement, RegistrySettings};
 pub use codec::StoredForm;
 pub use consult::{Consult, Judged};
 pub use delete::Deleted;
@@ -113,7 +113,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn context<'b>(&'b self, settings: &'b Settings) -> WriteContext<'b> {
+    fn context<'b>(&'b self, settings: &'b RegistrySettings) -> WriteContext<'b> {
         WriteContext {
             group: &self.row.group,
             version: &self.row.version,

@@ -18,7 +18,7 @@ use machinery::{
 use storage::{Memory, cache::ReadAt};
 
 use super::{
-    Backing, Consult, Deleted, Judged, Lister, Listers, Registries, Registry, Replace, Reservation, Reserve, Settings,
+    Backing, Consult, Deleted, Judged, Lister, Listers, Registries, Registry, Replace, Reservation, Reserve, RegistrySettings,
     Write, Written,
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 const NAMESPACE: &str = "default";
 
 fn backing() -> Backing {
-    Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: Settings::default() }
+    Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: RegistrySettings::default() }
 }
 
 fn lister() -> Arc<Lister> {

@@ -7,7 +7,7 @@ use machinery::{Str, meta::GroupResource};
 use super::Entry;
 use crate::{
     endpoint::Endpoint,
-    registry::{Registries, Registry, Settings},
+    registry::{Registries, Registry, RegistrySettings},
     resource::Resource,
 };
 
@@ -18,7 +18,7 @@ pub type Endpoints = HashMap<GroupResource, Arc<dyn Endpoint>>;
 /// The entries of those rows that are served.
 pub fn entries(
     rows: Vec<Resource>,
-    settings: &Settings,
+    settings: &RegistrySettings,
     registries: &Registries,
     endpoints: &Endpoints,
 ) -> Vec<Arc<Entry>> {

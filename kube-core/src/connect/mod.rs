@@ -34,7 +34,7 @@ use stream::{Stream, Streamed};
 
 /// How kubelets are reached.
 #[derive(Clone, Default)]
-pub struct Settings {
+pub struct KubeletSettings {
     /// What this server shows them.
     pub identity: Identity,
     /// Whose certificates they have, as PEM; none: they are not checked.
@@ -84,7 +84,7 @@ pub(crate) type Served = (&'static str, Arc<dyn Endpoint>);
 ///
 /// # Errors
 /// Certificates that cannot be used.
-pub(crate) fn endpoints(registries: &Registries, settings: &Settings) -> Result<Vec<Served>, ClientError> {
+pub(crate) fn endpoints(registries: &Registries, settings: &KubeletSettings) -> Result<Vec<Served>, ClientError> {
     let lister = |plural: &str| registries.of("", plural).lister().clone();
     let trust = settings.authorities.as_deref().map_or(Trust::Anybody, Trust::Bundle);
     let dial = settings.dial.as_ref();

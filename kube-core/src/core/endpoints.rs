@@ -20,7 +20,7 @@ pub(crate) fn endpoints(
     registries: &Registries,
     lookup: Lookup,
     tokens: &TokenSettings,
-    kubelets: &connect::Settings,
+    kubelets: &connect::KubeletSettings,
 ) -> Result<Endpoints, ClientError> {
     let pods = registries.of("", "pods").clone();
     let bindings = super::resources().into_iter().find(|row| row.plural == "bindings").expect("the group has the row");

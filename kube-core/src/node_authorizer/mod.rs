@@ -218,7 +218,7 @@ impl Authorizer for NodeAuthorizer {
 
 #[cfg(test)]
 mod tests {
-    use generic_server::registry::{Backing, Settings};
+    use generic_server::registry::{Backing, RegistrySettings};
     use machinery::request::resource_info;
     use storage::Memory;
 
@@ -227,7 +227,7 @@ mod tests {
     /// The authoriser of a server that has no objects.
     fn nodes() -> NodeAuthorizer {
         let backing =
-            Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: Settings::default() };
+            Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
         NodeAuthorizer::new(&Listers::start(&crate::resources(), &backing), &backing.settings.features)
     }
 

@@ -240,7 +240,7 @@ pub(super) fn random() -> u64 {
 mod tests {
     use generic_server::{
         admission::Chain,
-        registry::{Backing, Settings},
+        registry::{Backing, RegistrySettings},
     };
     use storage::Memory;
 
@@ -250,7 +250,7 @@ mod tests {
     async fn registry(store: &Arc<late::Late>, plural: &str) -> Arc<Registry> {
         let rows = crate::resources();
         let row = rows.into_iter().find(|row| row.group == "networking.k8s.io" && row.plural == plural);
-        let settings = Settings::default();
+        let settings = RegistrySettings::default();
         let backing = Backing { store: store.clone(), encryption: None, root: "/registry".into(), settings };
         let lister = Lister::start(row.expect("a row"), &backing);
         let registry = Arc::new(Registry::new(lister, Arc::new(Chain::default())));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{
     admission::{Admission, Chain},
-    registry::{Backing, Listers, Registries, Registry, Settings, StoredForm},
+    registry::{Backing, Listers, Registries, Registry, RegistrySettings, StoredForm},
     resource::Resource,
 };
 use kube_core::rbac::Rbac;
@@ -32,7 +32,7 @@ impl Granted {
             let bytes = StoredForm::new(row, &[]).encode(object);
             store.put(&key, bytes, Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
         let listers = Listers::start(&rows, &backing);
         let admission: Arc<dyn Admission> = Arc::new(Chain::default());
         let all = Registries::new(&listers, &admission);

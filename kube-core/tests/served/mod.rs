@@ -7,7 +7,7 @@ use bytes::Bytes;
 use generic_server::{
     admission::{Admission, Chain},
     handlers,
-    registry::{Backing, Listers, Registries, Settings, StoredForm},
+    registry::{Backing, Listers, Registries, RegistrySettings, StoredForm},
     request::{Request, RequestParts},
     response::{self, Response},
     table::{Endpoints, Entry, entries},
@@ -45,7 +45,7 @@ impl Served {
             let key = format!("/registry/{}/{}/{}", stored.storage_path, text("namespace"), text("name"));
             store.put(&key, change(i, form.encode(object)), Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
         let admission: Arc<dyn Admission> = Arc::new(Chain::default());
         let registries = Registries::new(&Listers::start(&rows, &backing), &admission);
         Served { entries: entries(rows, &backing.settings, &registries, &Endpoints::new()) }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use auth::{Authorizer, Mode};
 use generic_server::{
     admission::{Admission, Chain},
-    registry::{Backing, Listers, Registries, Settings, StoredForm},
+    registry::{Backing, Listers, Registries, RegistrySettings, StoredForm},
     resource::Resource,
     table::{Endpoints, ResourceTable, entries},
 };
@@ -34,7 +34,7 @@ pub(crate) async fn serving(objects: &[(&str, &str, Value)]) -> (Policies, Vec<R
         let key = format!("/registry/{}/{name}", row.storage_path);
         store.put(&key, bytes, Expect::Absent, None).await.expect("the write succeeds");
     }
-    let backing = Backing { store, encryption: None, root: "/registry".into(), settings: Settings::default() };
+    let backing = Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
     let listers = Listers::start(&rows, &backing);
     for lister in listers.values() {
         lister.ready().await.expect("the cache is filled");

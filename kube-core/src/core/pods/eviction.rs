@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use generic_server::{
     endpoint::Endpoint,
     options::DeleteOptions,
-    registry::{Preconditions, Registry, Settings},
+    registry::{Preconditions, Registry, RegistrySettings},
     request::Request,
     response::Response,
 };
@@ -96,7 +96,7 @@ fn propagate_dry_run(posted: &mut Posted) -> Result<(), Status> {
 }
 
 /// The options of the deletion: the document's, or else the request's dry run.
-fn delete_options(posted: &Posted, settings: &Settings) -> Result<DeleteOptions, Status> {
+fn delete_options(posted: &Posted, settings: &RegistrySettings) -> Result<DeleteOptions, Status> {
     let body = posted.document.get("deleteOptions").cloned().unwrap_or_else(Value::object);
     let mut options = DeleteOptions::read(&posted.request, Some(body), settings.deletes_unreadable)?;
     options.dry_run |= posted.options.dry_run;
