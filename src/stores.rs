@@ -29,11 +29,11 @@ pub(crate) async fn open(config: &Config, egress: &Egress) -> Result<Stores> {
     let storage = &config.storage;
     let Some(remote) = &storage.etcd else {
         let dir = config.data_dir.join("store");
-        let options = embedded::Options {
+        let options = embedded::EmbeddedOptions {
             compaction_interval: storage.compaction_interval,
             history: storage.history,
             from_snapshot: storage.from_snapshot.clone(),
-            ..embedded::Options::default()
+            ..embedded::EmbeddedOptions::default()
         };
         let store = match &storage.from_snapshot {
             Some(snapshot) if !embedded::holds_store(&dir) => {

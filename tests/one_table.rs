@@ -11,7 +11,7 @@ use generic_server::{
     pages::OpenApi,
     request::{Request, RequestParts},
     resource::Resource,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt as _;
@@ -65,7 +65,7 @@ fn of_discovery(rows: &[Resource]) -> Facts {
 /// What the operations of OpenAPI are to a router and an authoriser: each is resolved as a request, and has a row.
 async fn of_openapi(rows: &[Resource]) -> Facts {
     let entries = rows.iter().map(|row| {
-        Arc::new(Entry {
+        Arc::new(TableEntry {
             row: row.clone(),
             registry: None,
             endpoints: Default::default(),

@@ -22,7 +22,7 @@ use generic_server::{
     tasks::{Task, TaskContext, TaskResult},
 };
 use machinery::{Str, Value, codec::json, meta::status::Status};
-use storage::cache::{Entry, Everything, Followed, ReadAt, Scope, WatchEvent};
+use storage::cache::{CacheEntry, Everything, Followed, ReadAt, Scope, WatchEvent};
 
 pub(crate) use self::acceptance::Acceptances;
 use self::{
@@ -211,7 +211,7 @@ impl Controller {
                     names.sort_unstable();
                     names.dedup();
                     // Names that were accepted once are taken before others are looked at.
-                    for object in snapshot.range(self.definitions.prefix(), None).filter_map(Entry::object) {
+                    for object in snapshot.range(self.definitions.prefix(), None).filter_map(CacheEntry::object) {
                         self.claims.restore(object);
                     }
                     if std::mem::take(&mut beginning) {

@@ -7,7 +7,7 @@ use generic_server::{
     admission::Admission,
     registry::{Backing, Lister, Registry},
     server::{Builder, Claims, GenericServer},
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
     tasks::Task,
 };
 use outbound::Resolver;
@@ -58,7 +58,7 @@ pub fn build(options: Options<'_>) -> ApiExtensions {
     let plain = Registry::new(lister, admission.clone());
     let controller = Arc::new(Controller::new(Arc::new(plain.clone()), table.clone(), means));
     let definitions = Arc::new(plain.reserving(Arc::new(Acceptances(controller.clone()))));
-    let entry = Arc::new(Entry {
+    let entry = Arc::new(TableEntry {
         row,
         registry: Some(definitions.clone()),
         endpoints: HashMap::new(),

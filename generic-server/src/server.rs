@@ -15,7 +15,7 @@ use crate::{
     metrics::Metrics,
     request::Request,
     response::{self, Response, page_not_found},
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 use machinery::request::Route;
 
@@ -114,7 +114,7 @@ impl Builder {
 }
 
 /// Serves a row; whatever comes of it, the user of a deprecated version is told so first.
-async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+async fn serve_row(request: Request, entry: Arc<TableEntry>) -> Result<Response, Status> {
     let Some(deprecation) = entry.row.deprecation.clone() else { return handlers::serve(request, entry).await };
     if let Some(metrics) = request.extensions.get::<Arc<Metrics>>() {
         metrics.deprecated(&entry.row, &request.info.subresource, &deprecation.removed_in);
@@ -146,7 +146,7 @@ async fn serve_row(request: Request, entry: Arc<Entry>) -> Result<Response, Stat
 
 /// What a server makes of a request.
 enum Claim {
-    Resource(Arc<Entry>),
+    Resource(Arc<TableEntry>),
     Endpoint(Arc<dyn Endpoint>),
     /// The group version is ours, but there is no such thing in it.
     NoSuchResource,

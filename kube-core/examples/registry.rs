@@ -13,8 +13,12 @@ use storage::{Memory, cache::ReadAt};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let row = kube_core::resources().into_iter().find(|row| row.group.is_empty() && row.plural == "configmaps");
-    let backing =
-        Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
+    let backing = Backing {
+        store: Memory::new(),
+        encryption: None,
+        root: "/registry".into(),
+        settings: RegistrySettings::default(),
+    };
     let lister = Lister::start(row.ok_or("no such row")?, &backing);
     let config_maps = Registry::new(lister.clone(), Arc::new(Chain::default()));
 

@@ -67,7 +67,8 @@ fn alpha_and_beta_versions_are_served_where_they_are_asked_for() {
     let served = |pairs: &[(&str, &str)], gates: &[&'static str]| -> Vec<String> {
         let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let apis = Enablement::parse(&pairs).expect("versions that there are");
-        let settings = RegistrySettings { apis, features: gates.iter().copied().collect(), ..RegistrySettings::default() };
+        let settings =
+            RegistrySettings { apis, features: gates.iter().copied().collect(), ..RegistrySettings::default() };
         let rows = kube_core::resources();
         let rows = rows.iter().filter(|row| settings.serves(row) && Enablement::is_off_by_default(&row.version));
         rows.map(|row| format!("{}/{}", row.api_version(), row.plural)).collect()

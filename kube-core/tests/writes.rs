@@ -9,7 +9,7 @@ use auth::User;
 use generic_server::{
     admission::{Admission, Chain},
     options::{DeleteOptions, WriteOptions},
-    registry::{Backing, Deleted, Lister, Registry, Replace, RegistrySettings, Write, Written},
+    registry::{Backing, Deleted, Lister, Registry, RegistrySettings, Replace, Write, Written},
 };
 use kube_core::admission::NamespaceLifecycle;
 use late::Late;

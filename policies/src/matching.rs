@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use generic_server::{admission::Operation, resource::Resource, table::Entry};
+use generic_server::{admission::Operation, resource::Resource, table::TableEntry};
 use machinery::{
     Map, Str, Value,
     meta::{
@@ -46,7 +46,7 @@ pub(crate) struct Matched {
     pub(crate) kind: GroupVersionKind,
     pub(crate) resource: GroupVersionResource,
     /// What objects are converted to; `None`: they stay what they are in the request.
-    pub(crate) entry: Option<Arc<Entry>>,
+    pub(crate) entry: Option<Arc<TableEntry>>,
 }
 
 /// What is known of a write beside its request.
@@ -198,7 +198,7 @@ impl Matches {
         rules: &[Rule],
         subject: &Subject<'_>,
         tables: &Tables,
-        equivalents: &mut Option<Vec<Arc<Entry>>>,
+        equivalents: &mut Option<Vec<Arc<TableEntry>>>,
     ) -> Option<Matched> {
         let named = |rule: &&Rule| rule.names(subject.name);
         if rules.iter().filter(named).any(|rule| rule.is_about(subject, &subject.resource)) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use generic_server::{
     registry::{Lister, VersionForm},
-    table::Entry,
+    table::TableEntry,
 };
 use machinery::{Str, Value, codec::json, meta::selector::LabelSelector};
 use storage::cache::Object;
@@ -43,7 +43,7 @@ impl ParamKind {
     ///
     /// # Errors
     /// Upstream's text, if there is no such kind.
-    pub(crate) fn find(&self, tables: &Tables) -> Result<Arc<Entry>, String> {
+    pub(crate) fn find(&self, tables: &Tables) -> Result<Arc<TableEntry>, String> {
         tables.kind(&self.group, &self.version, &self.kind).ok_or_else(|| {
             let ParamKind { group, version, kind } = self;
             format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
@@ -69,7 +69,7 @@ impl ParamRef {
     ///
     /// # Errors
     /// Upstream's text of what is wrong with the binding, or with what is stored.
-    pub(crate) async fn collect(&self, entry: &Entry, namespace: &str) -> Result<Vec<Value>, String> {
+    pub(crate) async fn collect(&self, entry: &TableEntry, namespace: &str) -> Result<Vec<Value>, String> {
         let registry = entry.registry.as_ref().expect("only stored kinds are found");
         let namespace = match (entry.row.namespaced, self.namespace.as_str()) {
             (false, "") => "",
@@ -109,7 +109,7 @@ fn selects(selector: &LabelSelector, object: &Object) -> bool {
     selector.is_everything() || selector.matches_with(|key| object.labels().get(key))
 }
 
-async fn read(registry: &Lister, entry: &Entry, object: &Arc<Object>) -> Result<Value, String> {
+async fn read(registry: &Lister, entry: &TableEntry, object: &Arc<Object>) -> Result<Value, String> {
     let bytes = match VersionForm::of(&entry.row, registry) {
         Some(version) => registry.in_version(&version, object).await.map_err(|status| status.message)?,
         None => object.bytes().clone(),

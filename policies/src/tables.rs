@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use generic_server::{
     resource::Resource,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 
 /// The servers' tables; they change while the server runs.
@@ -14,12 +14,12 @@ pub struct Tables(pub Vec<Arc<ArcSwap<ResourceTable>>>);
 
 impl Tables {
     /// The entry of a resource in a version.
-    pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<TableEntry>> {
         self.0.iter().find_map(|table| table.load().get(group, version, plural).cloned())
     }
 
     /// The entry of a stored kind in a version.
-    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Entry>> {
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<TableEntry>> {
         self.0.iter().find_map(|table| {
             let table = table.load();
             let rows = table.group(group)?.entries();
@@ -29,7 +29,7 @@ impl Tables {
     }
 
     /// What else the objects of a row are served as through a subresource (the same one): in other versions or groups.
-    pub(crate) fn equivalents(&self, row: &Resource, subresource: &str) -> Vec<Arc<Entry>> {
+    pub(crate) fn equivalents(&self, row: &Resource, subresource: &str) -> Vec<Arc<TableEntry>> {
         let Some(entry) = self.resource(&row.group, &row.version, &row.plural) else { return Vec::new() };
         let Some(registry) = &entry.registry else { return Vec::new() };
         let others =

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use generic_server::{
     admission::Admission,
     registry::{Backing, Lister, Registry},
-    table::Entry,
+    table::TableEntry,
 };
 use machinery::{Str, Value};
 use outbound::Resolver;
@@ -51,7 +51,7 @@ pub(crate) struct Served {
     registry: Arc<Registry>,
     strategy: Arc<CustomStrategy>,
     webhook: Option<Arc<Webhook>>,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<TableEntry>>,
 }
 
 impl Served {

@@ -12,7 +12,7 @@ use generic_server::{
     resource::{
         Availability, Converter, Deprecation, Resource, SelectableField, Subresource, SubresourceKind, UnknownField,
     },
-    table::Entry,
+    table::TableEntry,
 };
 use machinery::{
     Str, Value,
@@ -84,8 +84,12 @@ pub(super) fn rows(
 }
 
 /// The entries of the served versions' rows, which share a registry.
-pub(super) fn entries(definition: Definition<'_>, rows: Vec<Resource>, registry: &Arc<Registry>) -> Vec<Arc<Entry>> {
-    let entry = |row| Entry {
+pub(super) fn entries(
+    definition: Definition<'_>,
+    rows: Vec<Resource>,
+    registry: &Arc<Registry>,
+) -> Vec<Arc<TableEntry>> {
+    let entry = |row| TableEntry {
         row,
         registry: Some(registry.clone()),
         endpoints: HashMap::new(),

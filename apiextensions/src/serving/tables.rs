@@ -6,13 +6,13 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use generic_server::table::{Entry, ResourceTable};
+use generic_server::table::{ResourceTable, TableEntry};
 use machinery::Str;
 
 use super::Served;
 
 /// The rows of the definitions of a group, by the definitions' names.
-type Group = BTreeMap<Str, Vec<Arc<Entry>>>;
+type Group = BTreeMap<Str, Vec<Arc<TableEntry>>>;
 
 /// Puts rows into the table and takes them out, a group at a time.
 pub(crate) struct Tables {
@@ -83,7 +83,7 @@ impl Tables {
 
 impl Groups {
     /// The rows of a group: those of built-in types, which are always there, and those of its definitions.
-    fn entries(&self, group: &Str, table: &ResourceTable) -> Vec<Arc<Entry>> {
+    fn entries(&self, group: &Str, table: &ResourceTable) -> Vec<Arc<TableEntry>> {
         let before = table.group(group).into_iter().flat_map(|rows| rows.entries());
         let fixed = before.filter(|entry| entry.row.built_in);
         let custom = self.all.get(group).into_iter().flat_map(|g| g.values().flatten());

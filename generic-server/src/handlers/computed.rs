@@ -8,7 +8,7 @@ use machinery::{Value, meta::status::Status, request::Verb};
 
 use super::{list_options::ListOptions, transform::View};
 use crate::{
-    endpoint::Endpoint, features::Features, request::Request, resource::Resource, response::Response, table::Entry,
+    endpoint::Endpoint, features::Features, request::Request, resource::Resource, response::Response, table::TableEntry,
 };
 
 /// Where the objects of a virtual resource come from. They are few, and have kind and apiVersion.
@@ -26,15 +26,20 @@ pub trait Source: Send + Sync {
 
 /// Serves such a resource: gets and lists, selected and in every form that stored objects have.
 pub struct Computed<S> {
-    entry: Arc<Entry>,
+    entry: Arc<TableEntry>,
     source: S,
 }
 
 impl<S: Source> Computed<S> {
     /// Of a row and the source of its objects.
     pub fn new(row: Resource, source: S) -> Self {
-        let entry =
-            Entry { row, registry: None, endpoints: HashMap::new(), after_write: None, openapi: Default::default() };
+        let entry = TableEntry {
+            row,
+            registry: None,
+            endpoints: HashMap::new(),
+            after_write: None,
+            openapi: Default::default(),
+        };
         Computed { entry: Arc::new(entry), source }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use machinery::meta::status::Status;
-use storage::cache::{Entry, EventType, Object, ReadAt, Snapshot, WatchEvent};
+use storage::cache::{CacheEntry, EventType, Object, ReadAt, Snapshot, WatchEvent};
 
 use super::{
     list::{Page, go_on_after},
@@ -30,19 +30,19 @@ pub(super) async fn select(
     let prefix = lister.namespace_prefix(namespace);
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let names = options.selection.of_names();
-    let entries: Vec<&Entry> = match names.name() {
+    let entries: Vec<&CacheEntry> = match names.name() {
         // Where it can only be in one place.
         Some(name) if start.is_none() && namespace.is_empty() != lister.row.namespaced => {
             snapshot.get(&format!("{prefix}{name}")).into_iter().collect()
         }
         _ => snapshot.range(&prefix, start.as_deref()).collect(),
     };
-    let unreadable: Vec<&Entry> = entries.iter().copied().filter(|entry| entry.object().is_none()).collect();
+    let unreadable: Vec<&CacheEntry> = entries.iter().copied().filter(|entry| entry.object().is_none()).collect();
     if !unreadable.is_empty() {
         let most = unreadable.len().min(lister.most_unreadable());
         return Err(lister.unreadable_items(&unreadable[..most]));
     }
-    let candidates: Vec<Arc<Object>> = entries.into_iter().filter_map(Entry::object).cloned().collect();
+    let candidates: Vec<Arc<Object>> = entries.into_iter().filter_map(CacheEntry::object).cloned().collect();
     // A list of any state is answered whole.
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let shard = options.selection.shard();

@@ -10,11 +10,11 @@ use super::patch::PatchType;
 use crate::{
     request::Request,
     response::{Response, page_not_found},
-    table::Entry,
+    table::TableEntry,
 };
 
 /// Refuses what is not served: what has no place at all with a plain 404, the rest with a Status.
-pub(super) fn check_route(request: &Request, entry: &Entry) -> Result<Option<Response>, Status> {
+pub(super) fn check_route(request: &Request, entry: &TableEntry) -> Result<Option<Response>, Status> {
     let (info, row) = (&request.info, &entry.row);
     let in_namespace = !info.namespace.is_empty();
     let anywhere = matches!(info.verb, Verb::List | Verb::Watch);

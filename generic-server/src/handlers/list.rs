@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use audit::Layer;
 use machinery::meta::status::Status;
-use storage::cache::{CacheError, Entry, Filter, Object, ReadAt, Snapshot, Term};
+use storage::cache::{CacheEntry, CacheError, Filter, Object, ReadAt, Snapshot, Term};
 
 use super::{
     Target,
@@ -119,8 +119,8 @@ fn select(
     let mut entries = snapshot.range(&prefix, start.as_deref());
     while let Some(entry) = entries.next() {
         let object = match entry {
-            Entry::Object(object) => object,
-            Entry::Broken(_) => {
+            CacheEntry::Object(object) => object,
+            CacheEntry::Broken(_) => {
                 unreadable.push(entry);
                 if unreadable.len() == registry.most_unreadable() {
                     break;

@@ -48,7 +48,7 @@ use crate::{
     request::Request,
     resource::SubresourceKind,
     response::{self, Response},
-    table::Entry,
+    table::TableEntry,
 };
 use machinery::request::{Route, Verb};
 
@@ -57,7 +57,7 @@ pub struct Target {
     /// The request.
     pub request: Request,
     /// The row.
-    pub entry: Arc<Entry>,
+    pub entry: Arc<TableEntry>,
     /// The row's objects.
     pub registry: Arc<Registry>,
 }
@@ -99,7 +99,7 @@ impl Target {
 }
 
 /// Answers a request for a resource that has a row. What is about large documents is answered outside of the reactor.
-pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+pub async fn serve(mut request: Request, entry: Arc<TableEntry>) -> Result<Response, Status> {
     let is_large = is_large(&request, &entry);
     if is_large || brings_more(&request, &entry, offload::VALUES) {
         body::read_ahead(&mut request).await;
@@ -116,7 +116,7 @@ pub async fn serve(mut request: Request, entry: Arc<Entry>) -> Result<Response, 
 }
 
 /// Whether a request is a write whose document is read here.
-fn is_write(request: &Request, entry: &Entry) -> bool {
+fn is_write(request: &Request, entry: &TableEntry) -> bool {
     let info = &request.info;
     let is_handed_on = || {
         let kind = entry.row.subresource(&info.subresource).map(|s| &s.kind);
@@ -126,14 +126,14 @@ fn is_write(request: &Request, entry: &Entry) -> bool {
 }
 
 /// Whether a write may bring a document of more bytes than that.
-fn brings_more(request: &Request, entry: &Entry, bytes: usize) -> bool {
+fn brings_more(request: &Request, entry: &TableEntry, bytes: usize) -> bool {
     is_write(request, entry) && body::may_exceed(request, bytes)
 }
 
 /// Whether a write is about more than is handled in place: what it brings, what is there, or many objects; or whether what
 /// judges it may take as long all the same. What is handed on is not read here, whatever its size, and reads know their
 /// objects themselves.
-fn is_large(request: &Request, entry: &Entry) -> bool {
+fn is_large(request: &Request, entry: &TableEntry) -> bool {
     let (info, row) = (&request.info, &entry.row);
     match info.verb {
         _ if !is_write(request, entry) => return false,
@@ -151,7 +151,7 @@ fn is_large(request: &Request, entry: &Entry) -> bool {
     !info.name.is_empty() && stored().is_some_and(|size| size > offload::INLINE)
 }
 
-async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+async fn answer(request: Request, entry: Arc<TableEntry>) -> Result<Response, Status> {
     let span = span::of_handler(&request, &entry.row);
     if !span.is_kept() {
         return dispatch(request, entry).await;
@@ -172,7 +172,7 @@ async fn answer(request: Request, entry: Arc<Entry>) -> Result<Response, Status>
     answer.map(|response| response.map(|body| body.holding(Box::new(span))))
 }
 
-async fn dispatch(request: Request, entry: Arc<Entry>) -> Result<Response, Status> {
+async fn dispatch(request: Request, entry: Arc<TableEntry>) -> Result<Response, Status> {
     if entry.row.built_in {
         check_route(&request, &entry)?;
     } else if let Some(answer) = custom::check_route(&request, &entry)? {
@@ -235,7 +235,7 @@ fn warned(request: &Request, answer: Result<Response, Status>, warnings: &[Strin
 }
 
 /// Refuses what no route of the resource has: upstream registers routes for exactly these combinations.
-fn check_route(request: &Request, entry: &Entry) -> Result<(), Status> {
+fn check_route(request: &Request, entry: &TableEntry) -> Result<(), Status> {
     let (info, row) = (&request.info, &entry.row);
     let in_namespace = info.route == Route::Namespaced;
     let collection = match info.verb {

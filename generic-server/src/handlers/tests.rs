@@ -23,11 +23,11 @@ use crate::{
     registry::{Backing, Listers, Registries, RegistrySettings},
     request::{Request, RequestBody, RequestParts},
     response,
-    table::{Endpoints, Entry, entries},
+    table::{Endpoints, TableEntry, entries},
     testing,
 };
 
-struct Served(Arc<Entry>);
+struct Served(Arc<TableEntry>);
 
 struct Answer {
     code: u16,

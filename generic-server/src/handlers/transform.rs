@@ -24,12 +24,12 @@ use crate::{
     request::Request,
     resource::{Column, Printer, Resource},
     response::{self, Response, encode},
-    table::Entry,
+    table::TableEntry,
 };
 
 /// How a request wants to see objects of a row.
 pub struct View {
-    entry: Arc<Entry>,
+    entry: Arc<TableEntry>,
     printer: Arc<dyn Printer>,
     accepted: Accepted,
     include: Include,
@@ -61,7 +61,7 @@ pub struct ListMeta {
 
 impl View {
     /// Negotiates what the request's Accept header asks for.
-    pub fn of_request(request: &Request, entry: &Arc<Entry>) -> Result<Self, Status> {
+    pub fn of_request(request: &Request, entry: &Arc<TableEntry>) -> Result<Self, Status> {
         let offer = if entry.row.built_in { &Offer::OBJECTS } else { &Offer::CUSTOM };
         Self::with_printer(request, entry, offer, entry.row.printer.clone())
     }
@@ -69,7 +69,7 @@ impl View {
     /// [`View::of_request`] of what is printed otherwise than the row's objects.
     pub(super) fn with_printer(
         request: &Request,
-        entry: &Arc<Entry>,
+        entry: &Arc<TableEntry>,
         offer: &Offer,
         printer: Arc<dyn Printer>,
     ) -> Result<Self, Status> {

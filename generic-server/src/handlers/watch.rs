@@ -35,7 +35,7 @@ use crate::{
     request::Request,
     response::{self, Response},
     serve::Lifecycle,
-    table::Entry,
+    table::TableEntry,
 };
 
 /// Answers the request.
@@ -183,7 +183,7 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
 /// Encodes events in the form that was agreed on.
 struct Frames {
     view: View,
-    entry: Arc<Entry>,
+    entry: Arc<TableEntry>,
     lister: Arc<Lister>,
     /// What is selected of the events, where that is known in the version asked for alone.
     selection: Option<Arc<Selection>>,

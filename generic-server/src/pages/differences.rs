@@ -28,7 +28,7 @@ use machinery::{
 };
 use storage::{
     Error, Revision, Store as _,
-    cache::{Entry, ReadAt},
+    cache::{CacheEntry, ReadAt},
     embedded::{Difference, Differences as Part, Embedded},
 };
 use tokio::task::spawn_blocking;
@@ -218,7 +218,7 @@ fn finish(mut line: Value, found: &Difference) -> Bytes {
 async fn read(lister: &Lister, key: &str, revision: Option<Revision>) -> Result<Option<Bytes>, BodyError> {
     let Some(revision) = revision else { return Ok(None) };
     let found = lister.cache().get(key, ReadAt::Exact(revision)).await?;
-    Ok(found.as_ref().and_then(Entry::object).map(|object| object.bytes().clone()))
+    Ok(found.as_ref().and_then(CacheEntry::object).map(|object| object.bytes().clone()))
 }
 
 /// The managers that have set fields, and when: those whose entry is new, is of another time or has more fields than before.

@@ -12,7 +12,7 @@ use machinery::{
 };
 use storage::{
     Error as StoreError, Expect, KeyValue,
-    cache::{Entry, ReadAt},
+    cache::{CacheEntry, ReadAt},
 };
 use traces::Span;
 
@@ -193,7 +193,7 @@ impl Registry {
     }
 
     /// The error for a name that an object has; says so if it is on its way out.
-    fn taken(&self, name: &str, by: &Entry) -> Status {
+    fn taken(&self, name: &str, by: &CacheEntry) -> Status {
         let mut status = Status::already_exists(&self.group_resource(), name);
         if by.object().is_some_and(|object| scan::field(object.bytes(), &["metadata", "deletionTimestamp"]).is_some()) {
             status.message = format!("object is being deleted: {}", status.message);

@@ -8,7 +8,7 @@
 use machinery::{Value, meta::status::Status};
 use storage::{
     KeyValue,
-    cache::{Entry, ReadAt},
+    cache::{CacheEntry, ReadAt},
 };
 
 use super::Registry;
@@ -25,7 +25,7 @@ pub(super) enum Attempt<T> {
 /// The state of an object that an attempt starts from.
 pub(super) struct State {
     /// `None`: there is no such object.
-    pub(super) entry: Option<Entry>,
+    pub(super) entry: Option<CacheEntry>,
     /// The store held it when it was read; else it is of a cache that may be behind.
     pub(super) is_latest: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct State {
 impl State {
     /// The revision that a write must find; 0 if there is no object.
     fn revision(&self) -> u64 {
-        self.entry.as_ref().map_or(0, Entry::revision)
+        self.entry.as_ref().map_or(0, CacheEntry::revision)
     }
 }
 

@@ -13,7 +13,7 @@ use machinery::{
 };
 use storage::{
     Error as StoreError, Store,
-    cache::{Cache, CacheError, Entry, Object, Options, ReadAt},
+    cache::{Cache, CacheEntry, CacheError, CacheOptions, Object, ReadAt},
 };
 
 use super::{Backing, RegistrySettings, StoredForm, versions::Doors};
@@ -80,7 +80,7 @@ impl Lister {
     pub fn cache(&self) -> &Arc<Cache> {
         self.cache.get_or_init(|| {
             let indexed = self.indexed_fields();
-            let options = Options { namespaced: self.row.namespaced, indexed, ..Options::default() };
+            let options = CacheOptions { namespaced: self.row.namespaced, indexed, ..CacheOptions::default() };
             Cache::start(self.store.clone(), self.prefix.to_string(), self.form.clone(), options)
         })
     }
@@ -150,7 +150,7 @@ impl Lister {
     }
 
     /// Reads what is stored at a key.
-    pub(super) async fn entry(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, Status> {
+    pub(super) async fn entry(&self, key: &str, at: ReadAt) -> Result<Option<CacheEntry>, Status> {
         let read = self.cache().get(key, at).await;
         read.map_err(|e| read_error(&e))
     }

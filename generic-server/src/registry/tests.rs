@@ -18,8 +18,8 @@ use machinery::{
 use storage::{Memory, cache::ReadAt};
 
 use super::{
-    Backing, Consult, Deleted, Judged, Lister, Listers, Registries, Registry, Replace, Reservation, Reserve, RegistrySettings,
-    Write, Written,
+    Backing, Consult, Deleted, Judged, Lister, Listers, Registries, Registry, RegistrySettings, Replace, Reservation,
+    Reserve, Write, Written,
 };
 use crate::{
     admission::{Admission, Attributes, Chain, Steps},

@@ -10,7 +10,7 @@ use machinery::{
 };
 use storage::{
     Error as StoreError,
-    cache::{Broken, Entry, ReadAt},
+    cache::{Broken, CacheEntry, ReadAt},
 };
 
 use super::{Deleted, Lister, Registry, Write};
@@ -21,8 +21,8 @@ const MOST_NAMED: usize = 100;
 
 impl Lister {
     /// What a get or a delete says of an object that cannot be read.
-    pub fn unreadable(&self, entry: &Entry) -> Status {
-        let Entry::Broken(broken) = entry else { return Status::internal_error("the object can be read") };
+    pub fn unreadable(&self, entry: &CacheEntry) -> Status {
+        let CacheEntry::Broken(broken) = entry else { return Status::internal_error("the object can be read") };
         match (self.settings.deletes_unreadable, broken.encrypted) {
             (true, _) => Status::internal_error(corrupt(self.below_root(&broken.key), broken)),
             (false, true) => Status::internal_error(&broken.error.0),
@@ -31,19 +31,19 @@ impl Lister {
     }
 
     /// What an update says of it.
-    pub(super) fn unreadable_state(&self, entry: &Entry) -> Status {
+    pub(super) fn unreadable_state(&self, entry: &CacheEntry) -> Status {
         match entry {
-            Entry::Broken(broken) if self.settings.deletes_unreadable => Status::internal_error(what(broken)),
+            CacheEntry::Broken(broken) if self.settings.deletes_unreadable => Status::internal_error(what(broken)),
             _ => self.unreadable(entry),
         }
     }
 
     /// What a list says that met these: which they are, or, without the feature gate AllowUnsafeMalformedObjectDeletion,
     /// which the first is.
-    pub fn unreadable_items(&self, entries: &[&Entry]) -> Status {
+    pub fn unreadable_items(&self, entries: &[&CacheEntry]) -> Status {
         let mut broken = entries.iter().filter_map(|entry| match entry {
-            Entry::Broken(broken) => Some(broken),
-            Entry::Object(_) => None,
+            CacheEntry::Broken(broken) => Some(broken),
+            CacheEntry::Object(_) => None,
         });
         if !self.settings.deletes_unreadable {
             let first = broken.next().map(|b| format!("unable to transform key {:?}: {}", &*b.key, b.error.0));
@@ -81,7 +81,7 @@ impl Lister {
     /// Refuses with 422 unless there is an object `name` and it cannot be read.
     pub async fn check_unreadable(&self, namespace: &str, name: &str) -> Result<(), Status> {
         match self.entry(&self.key(namespace, name), ReadAt::Latest).await? {
-            Some(Entry::Broken(_)) => Ok(()),
+            Some(CacheEntry::Broken(_)) => Ok(()),
             _ => {
                 // Upstream names the resource where a kind should be.
                 let kind = GroupKind::new(self.row.group.clone(), self.row.plural.clone());

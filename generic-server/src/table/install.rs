@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use machinery::{Str, meta::GroupResource};
 
-use super::Entry;
+use super::TableEntry;
 use crate::{
     endpoint::Endpoint,
     registry::{Registries, Registry, RegistrySettings},
@@ -21,7 +21,7 @@ pub fn entries(
     settings: &RegistrySettings,
     registries: &Registries,
     endpoints: &Endpoints,
-) -> Vec<Arc<Entry>> {
+) -> Vec<Arc<TableEntry>> {
     let by_path: HashMap<Str, Arc<Registry>> =
         registries.values().map(|registry| (registry.row.storage_path.clone(), registry.clone())).collect();
     let entry = |row: Resource| {
@@ -36,7 +36,7 @@ pub fn entries(
                 own.insert(subresource.name.clone(), endpoint.clone());
             }
         }
-        Arc::new(Entry { row, registry, endpoints: own, after_write: None, openapi: Default::default() })
+        Arc::new(TableEntry { row, registry, endpoints: own, after_write: None, openapi: Default::default() })
     };
     rows.into_iter().filter(|row| settings.serves(row)).map(entry).collect()
 }

@@ -24,7 +24,7 @@ pub use install::{Endpoints, entries};
 pub use metrics::{CacheMetrics, StorageMetrics};
 
 /// A row, and who serves it.
-pub struct Entry {
+pub struct TableEntry {
     /// The row.
     pub row: Resource,
     /// Where its objects are; none for a virtual resource.
@@ -46,9 +46,9 @@ pub struct ResourceTable {
 /// The rows of one group.
 pub struct GroupRows {
     /// In the order given, which listings keep.
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<TableEntry>>,
     /// By version and plural name.
-    sorted: Vec<Arc<Entry>>,
+    sorted: Vec<Arc<TableEntry>>,
     discovery: OnceLock<Vec<Group>>,
 }
 
@@ -61,19 +61,19 @@ impl PartialEq for GroupRows {
 
 impl GroupRows {
     /// Rows that are all of one group.
-    fn new(entries: Vec<Arc<Entry>>) -> Self {
+    fn new(entries: Vec<Arc<TableEntry>>) -> Self {
         let mut sorted = entries.clone();
         sorted.sort_by(|a, b| key(a).cmp(&key(b)));
         GroupRows { entries, sorted, discovery: OnceLock::new() }
     }
 
-    fn get(&self, version: &str, plural: &str) -> Option<&Arc<Entry>> {
+    fn get(&self, version: &str, plural: &str) -> Option<&Arc<TableEntry>> {
         let found = self.sorted.binary_search_by(|entry| key(entry).cmp(&(version, plural)));
         found.ok().map(|at| &self.sorted[at])
     }
 
     /// The rows, in the order given.
-    pub fn entries(&self) -> &[Arc<Entry>] {
+    pub fn entries(&self) -> &[Arc<TableEntry>] {
         &self.entries
     }
 
@@ -95,14 +95,14 @@ impl GroupRows {
     }
 }
 
-fn key(entry: &Entry) -> (&str, &str) {
+fn key(entry: &TableEntry) -> (&str, &str) {
     (&entry.row.version, &entry.row.plural)
 }
 
 impl ResourceTable {
     /// A table of these rows; their order within a group is kept for listings.
-    pub fn new(entries: impl IntoIterator<Item = Arc<Entry>>) -> Self {
-        let mut groups: Vec<(Str, Vec<Arc<Entry>>)> = Vec::new();
+    pub fn new(entries: impl IntoIterator<Item = Arc<TableEntry>>) -> Self {
+        let mut groups: Vec<(Str, Vec<Arc<TableEntry>>)> = Vec::new();
         for entry in entries {
             match groups.iter_mut().find(|(group, _)| *group == entry.row.group) {
                 Some((_, rows)) => rows.push(entry),
@@ -115,7 +115,7 @@ impl ResourceTable {
 
     /// This table with just these rows in a group.
     #[must_use]
-    pub fn with_group(&self, group: &Str, entries: Vec<Arc<Entry>>) -> Self {
+    pub fn with_group(&self, group: &Str, entries: Vec<Arc<TableEntry>>) -> Self {
         let groups = if entries.is_empty() {
             self.groups.without(group)
         } else {
@@ -135,7 +135,7 @@ impl ResourceTable {
     }
 
     /// The row of a resource.
-    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<TableEntry>> {
         self.group(group)?.get(version, plural)
     }
 
@@ -165,7 +165,7 @@ impl ResourceTable {
     }
 
     /// All rows: groups by name, rows of a group in the order given.
-    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
         self.groups.values().flat_map(|rows| rows.entries.iter())
     }
 }

@@ -13,7 +13,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use storage::{
     Expect, Memory, Revision, Store,
     cache::{
-        Cache, Decode, DecodeError, Decoded, Everything, Filter, Object, Options, ReadAt, Scope, Start, Term,
+        Cache, CacheOptions, Decode, DecodeError, Decoded, Everything, Filter, Object, ReadAt, Scope, Start, Term,
         WatchOptions,
     },
 };
@@ -64,7 +64,7 @@ async fn filled(pods: usize) -> (Arc<Memory>, Arc<Cache>) {
 }
 
 async fn start(store: &Arc<Memory>) -> Arc<Cache> {
-    let options = Options { indexed: vec![0], ..Options::default() };
+    let options = CacheOptions { indexed: vec![0], ..CacheOptions::default() };
     let cache = Cache::start(store.clone(), PREFIX.into(), Arc::new(Pods), options);
     cache.ready().await.expect("the store answers");
     while !cache.is_live() {

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use storage::{
     Expect, Range, Store,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 use tokio::runtime::Runtime;
 
@@ -35,7 +35,7 @@ struct Load {
 impl Load {
     fn new() -> Load {
         let folder = tempfile::tempdir().unwrap();
-        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         Load { store, runtime, next: Arc::default(), _folder: folder }
     }
@@ -126,7 +126,7 @@ fn reads(criterion: &mut Criterion) {
         bencher.iter_batched(
             || (),
             |()| {
-                let store = Embedded::open(folder.path(), Options::default()).unwrap();
+                let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
                 load.runtime.block_on(store.close());
             },
             BatchSize::PerIteration,

@@ -10,7 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use storage::{
     Expect, Memory, Revision, Store,
     cache::{
-        Cache, Decode, DecodeError, Decoded, Everything, Options, ReadAt, Scope, Start, WatchOptions, WindowLimits,
+        Cache, CacheOptions, Decode, DecodeError, Decoded, Everything, ReadAt, Scope, Start, WatchOptions, WindowLimits,
     },
 };
 
@@ -85,7 +85,7 @@ async fn store_of(pods: usize) -> Arc<Memory> {
 }
 
 async fn cache_of(store: Arc<Memory>, window: WindowLimits) -> Arc<Cache> {
-    let options = Options { indexed: vec![2], window, ..Options::default() };
+    let options = CacheOptions { indexed: vec![2], window, ..CacheOptions::default() };
     let cache = Cache::start(store, PREFIX.into(), Arc::new(Pods), options);
     cache.ready().await.expect("the store answers");
     while !cache.is_live() {
@@ -174,7 +174,7 @@ async fn weigh_empty_caches() {
     let before = in_use();
     let mut caches = Vec::new();
     for i in 0..count {
-        let options = Options { indexed: vec![2], ..Options::default() };
+        let options = CacheOptions { indexed: vec![2], ..CacheOptions::default() };
         caches.push(Cache::start(store.clone(), format!("/registry/group-{i}/things/"), Arc::new(Pods), options));
     }
     for cache in &caches {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use storage::{
     Memory, Store, conformance,
-    embedded::{Embedded, Options, UnsyncedFiles},
+    embedded::{Embedded, EmbeddedOptions, UnsyncedFiles},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -15,7 +15,7 @@ async fn memory_passes_the_suite() {
     conformance::run(async || Memory::new() as Arc<dyn Store>).await;
 }
 
-async fn embedded(options: Options) {
+async fn embedded(options: EmbeddedOptions) {
     let folder = scratch::folder();
     let count = std::sync::atomic::AtomicUsize::new(0);
     conformance::run(async || {
@@ -27,15 +27,15 @@ async fn embedded(options: Options) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_passes_the_suite() {
-    embedded(Options::default()).await;
+    embedded(EmbeddedOptions::default()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_passes_the_suite_when_relaxed() {
-    embedded(Options { relaxed: true, ..Options::default() }).await;
+    embedded(EmbeddedOptions { relaxed: true, ..EmbeddedOptions::default() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_passes_the_suite_when_nothing_is_synced() {
-    embedded(Options { relaxed: true, files: Arc::new(UnsyncedFiles), ..Options::default() }).await;
+    embedded(EmbeddedOptions { relaxed: true, files: Arc::new(UnsyncedFiles), ..EmbeddedOptions::default() }).await;
 }

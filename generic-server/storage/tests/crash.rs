@@ -16,7 +16,7 @@ use bytes::Bytes;
 use storage::{
     Error, Event, Expect, Range, Revision, Store,
     conformance::Recorder,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 /// Tells the child which folder to write to.
@@ -32,7 +32,7 @@ fn child() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         // Kills find the database being written as often as the journal.
-        let options = Options { checkpoint_after: Duration::from_millis(20), ..Options::default() };
+        let options = EmbeddedOptions { checkpoint_after: Duration::from_millis(20), ..EmbeddedOptions::default() };
         let store = Embedded::open(Path::new(&folder), options).unwrap();
         say("open");
         let callers: Vec<_> = (0..CALLERS).map(|caller| tokio::spawn(load(store.clone(), caller))).collect();
@@ -133,7 +133,7 @@ async fn a_killed_writer_loses_no_answered_write_and_reuses_no_revision() {
             let before = answered.insert(revision.parse().unwrap(), what.to_owned());
             assert_eq!(before, None, "round {round}: revision {revision} is answered once");
         }
-        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let recorder = Recorder::new();
         let watch = store.watch("/", base, recorder.clone()).await.unwrap();
         let events = recorder.seen().events;
@@ -172,14 +172,14 @@ async fn a_second_process_is_refused_until_the_first_is_gone() {
         line.clear();
         assert!(lines.read_line(&mut line).unwrap() > 0, "it opens");
     }
-    match Embedded::open(folder.path(), Options::default()) {
+    match Embedded::open(folder.path(), EmbeddedOptions::default()) {
         Err(Error::Locked(message)) => assert!(message.contains(&*folder.path().to_string_lossy()), "{message}"),
         other => panic!("{:?}", other.map(drop)),
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
-    assert!(matches!(Embedded::open(folder.path(), Options::default()), Err(Error::Locked(_))));
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
+    assert!(matches!(Embedded::open(folder.path(), EmbeddedOptions::default()), Err(Error::Locked(_))));
     store.close().await;
-    Embedded::open(folder.path(), Options::default()).unwrap().close().await;
+    Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap().close().await;
 }

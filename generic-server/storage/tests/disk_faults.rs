@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use storage::{
     Error, Expect, Range, Revision, Store,
     conformance::create,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 use tokio::runtime::Runtime;
 
@@ -126,7 +126,7 @@ proptest! {
         runtime().block_on(async {
             let folder = scratch::folder();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..Options::default() };
+            let options = EmbeddedOptions { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..EmbeddedOptions::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             for (fail_in, more, error) in faults {
@@ -160,7 +160,7 @@ proptest! {
         runtime().block_on(async {
             let folder = scratch::folder();
             let plan = Arc::<Mutex<Plan>>::default();
-            let options = Options { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..Options::default() };
+            let options = EmbeddedOptions { files: faulty_beside(&plan, folder.path()), checkpoint_after, ..EmbeddedOptions::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut model = BTreeMap::new();
             *plan.lock().unwrap() = Plan { fail_in: Some(fail_in), die: true, ..Plan::default() };
@@ -190,7 +190,7 @@ proptest! {
 
 /// A folder with so many keys, closed well.
 async fn filled(dir: &Path, keys: usize) -> BTreeMap<String, Bytes> {
-    let store = Embedded::open(dir, Options::default()).unwrap();
+    let store = Embedded::open(dir, EmbeddedOptions::default()).unwrap();
     for n in 0..keys {
         create(&*store, &format!("/k/{n:04}"), &"v".repeat(n * 7 % 1500)).await;
     }
@@ -216,7 +216,7 @@ async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
             let file = OpenOptions::new().write(true).open(bad.path().join("store.redb")).unwrap();
             let garbage: Vec<u8> = database[page * 4096 + at..][..64].iter().map(|byte| byte ^ 0x55).collect();
             file.write_all_at(&garbage, (page * 4096 + at) as u64).unwrap();
-            let error = match Embedded::open(bad.path(), Options::default()) {
+            let error = match Embedded::open(bad.path(), EmbeddedOptions::default()) {
                 Ok(store) => match all(&store).await {
                     Ok(found) => {
                         assert_eq!(found, expect, "page {page}, byte {at}");
@@ -238,7 +238,7 @@ async fn damage_anywhere_is_refused_or_harmless_but_never_silent() {
 async fn a_torn_database_of_a_killed_process_is_refused_in_words() {
     let folder = scratch::folder();
     let (running, bad) = (folder.path().join("running"), folder.path().join("bad"));
-    let store = Embedded::open(&running, Options::default()).unwrap();
+    let store = Embedded::open(&running, EmbeddedOptions::default()).unwrap();
     for n in 0..100 {
         create(&*store, &format!("/k/{n:04}"), &"v".repeat(n * 37 % 1500)).await;
     }
@@ -270,7 +270,7 @@ async fn a_torn_database_of_a_killed_process_is_refused_in_words() {
                 }
                 fs::write(bad.join(file), bytes).unwrap();
             }
-            let opened = Embedded::open(&bad, Options::default());
+            let opened = Embedded::open(&bad, EmbeddedOptions::default());
             let found = match &opened {
                 Ok(store) => all(store).await,
                 Err(error) => Err(error.clone()),
@@ -299,7 +299,7 @@ async fn a_torn_database_of_a_killed_process_is_refused_in_words() {
 async fn crashed(dir: &Path, keys: usize) {
     let running = dir.join("running");
     // All stays in the journal, however long it takes.
-    let options = Options { checkpoint_after: Duration::from_secs(3600), ..Options::default() };
+    let options = EmbeddedOptions { checkpoint_after: Duration::from_secs(3600), ..EmbeddedOptions::default() };
     let store = Embedded::open(&running, options).unwrap();
     for n in 0..keys {
         create(&*store, &format!("/k/{n:04}"), &"v".repeat(10 + n * 997 % 9000)).await;
@@ -335,7 +335,7 @@ async fn damage_of_the_journal_is_refused_and_named_unless_it_is_the_last_write(
             let file = OpenOptions::new().write(true).open(bad.join("store.journal.0")).unwrap();
             let place = block * 4096 + at;
             file.write_all_at(&[journal[place] ^ 0x55], place as u64).unwrap();
-            match Embedded::open(&bad, Options::default()) {
+            match Embedded::open(&bad, EmbeddedOptions::default()) {
                 Ok(store) => {
                     // What fills a block up, or the last frame, which may have been written when the power went.
                     let found = all(&store).await.unwrap().len();
@@ -366,7 +366,7 @@ async fn a_lost_or_cut_journal_is_refused() {
             if let Some(bytes) = bytes {
                 fs::write(left.join(name), bytes).unwrap();
             }
-            match Embedded::open(&left, Options::default()) {
+            match Embedded::open(&left, EmbeddedOptions::default()) {
                 Err(Error::Corrupt(message)) => assert!(message.contains(name), "{message}"),
                 other => panic!("{:?}", other.map(drop)),
             }
@@ -377,23 +377,23 @@ async fn a_lost_or_cut_journal_is_refused() {
         fs::write(left.join(name), good).unwrap();
     }
     // A database from before, beside a journal that goes on elsewhere.
-    let store = Embedded::open(&left, Options::default()).unwrap();
+    let store = Embedded::open(&left, EmbeddedOptions::default()).unwrap();
     assert_eq!(all(&store).await.unwrap().len(), 5);
     store.close().await;
     let before = fs::read(left.join("store.redb")).unwrap();
-    let store = Embedded::open(&left, Options::default()).unwrap();
+    let store = Embedded::open(&left, EmbeddedOptions::default()).unwrap();
     for n in 0..3 {
         create(&*store, &format!("/later/{n}"), "v").await;
         store.snapshot(folder.path().join("snapshot")).await.unwrap();
     }
     store.close().await;
-    let store = Embedded::open(&left, Options::default()).unwrap();
+    let store = Embedded::open(&left, EmbeddedOptions::default()).unwrap();
     for n in 3..6 {
         create(&*store, &format!("/later/{n}"), "v").await;
     }
     store.close().await;
     fs::write(left.join("store.redb"), before).unwrap();
-    match Embedded::open(&left, Options::default()) {
+    match Embedded::open(&left, EmbeddedOptions::default()) {
         Err(Error::Corrupt(message)) => assert!(message.contains("store.journal."), "{message}"),
         other => panic!("{:?}", other.map(drop)),
     }
@@ -404,7 +404,7 @@ async fn a_folder_of_the_first_format_gets_a_journal() {
     let folder = scratch::folder();
     let expect = filled(folder.path(), 50).await;
     let revision = {
-        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
         let revision = store.revision().await.unwrap();
         store.close().await;
         revision
@@ -427,7 +427,7 @@ async fn a_folder_of_the_first_format_gets_a_journal() {
     write.commit().unwrap();
     drop(database);
     for _ in 0..2 {
-        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
         assert_eq!((all(&store).await.unwrap(), store.revision().await.unwrap()), (expect.clone(), revision));
         store.close().await;
     }
@@ -445,7 +445,7 @@ async fn a_lost_or_cut_file_is_not_an_empty_store() {
         if let Some(bytes) = bytes {
             fs::write(&path, bytes).unwrap();
         }
-        match Embedded::open(folder.path(), Options::default()) {
+        match Embedded::open(folder.path(), EmbeddedOptions::default()) {
             Err(Error::Corrupt(message)) => assert!(message.contains("store.redb"), "{message}"),
             other => panic!("{:?}", other.map(drop)),
         }
@@ -456,7 +456,7 @@ async fn a_lost_or_cut_file_is_not_an_empty_store() {
     refused(Some(&vec![0; database.len()]));
     refused(Some(b"something else altogether"));
     fs::write(&path, &database).unwrap();
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
     assert_eq!(all(&store).await.unwrap().len(), 50);
     store.close().await;
 }
@@ -468,7 +468,7 @@ async fn newer_formats_are_refused() {
     let format = folder.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
     fs::write(&format, text.replace('3', "4")).unwrap();
-    let open = || Embedded::open(folder.path(), Options::default()).map(drop);
+    let open = || Embedded::open(folder.path(), EmbeddedOptions::default()).map(drop);
     assert!(matches!(open(), Err(Error::NewerFormat { found: 4, supported: 3 })));
     fs::write(&format, "gibberish").unwrap();
     assert!(matches!(open(), Err(Error::Corrupt(_))));
@@ -510,7 +510,7 @@ async fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
     let Some(mount) = Mount::new("24m") else { return };
     let filler = mount.0.path().join("filler");
     fs::write(&filler, vec![1; 4 << 20]).unwrap();
-    let store = Embedded::open(&mount.0.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&mount.0.path().join("data"), EmbeddedOptions::default()).unwrap();
     let value = Bytes::from(vec![b'x'; 100_000]);
     let mut written = Vec::new();
     let error = loop {
@@ -531,7 +531,7 @@ async fn a_full_disk_refuses_writes_and_goes_on_when_there_is_room() {
     store.put("/k/again", value, Expect::Absent, None).await.unwrap();
     assert!(store.health().await.is_ok());
     store.close().await;
-    let store = Embedded::open(&mount.0.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&mount.0.path().join("data"), EmbeddedOptions::default()).unwrap();
     assert_eq!(all(&store).await.unwrap().len(), written.len() - written.len() / 2 + 1);
     store.close().await;
 }
@@ -541,7 +541,7 @@ async fn a_disk_that_fills_up_unforeseen_costs_no_answered_write() {
     // The file system has room by its own account, but the disk under the file has not.
     let folder = scratch::folder();
     let plan = Arc::<Mutex<Plan>>::default();
-    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
+    let options = EmbeddedOptions { files: faulty_beside(&plan, folder.path()), ..EmbeddedOptions::default() };
     let store = Embedded::open(folder.path(), options).unwrap();
     let one = create(&*store, "/a", "1").await;
     *plan.lock().unwrap() = Plan { fail_in: Some(0), error: Some(28), ..Plan::default() };

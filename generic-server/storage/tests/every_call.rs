@@ -25,7 +25,7 @@ use faulty::{Call, Fault, How, Plan, faulty_beside, power_loss};
 use storage::{
     Error, Expect, Range, Store,
     conformance::create,
-    embedded::{Embedded, Options, restore_into},
+    embedded::{Embedded, EmbeddedOptions, restore_into},
 };
 
 /// Tells the child where it works, and which calls fail.
@@ -59,12 +59,12 @@ impl Work<'_> {
 
     /// Opens the store as an operator would who tries again.
     async fn open(&self) -> Option<Arc<Embedded>> {
-        let options = Options {
+        let options = EmbeddedOptions {
             files: faulty_beside(&self.plan, self.folder),
             checkpoint_after: Duration::from_millis(2),
             copy_check: Duration::from_millis(5),
             compaction_interval: Duration::ZERO,
-            ..Options::default()
+            ..EmbeddedOptions::default()
         };
         for _ in 0..20 {
             if let Ok(store) = Embedded::open(&self.folder.join("data"), options.clone()) {
@@ -168,7 +168,7 @@ fn value(key: &str) -> String {
 fn template() -> tempfile::TempDir {
     let folder = scratch::folder();
     runtime().block_on(async {
-        let store = Embedded::open(folder.path(), Options::default()).unwrap();
+        let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
         for n in 0..5 {
             let key = format!("/t/{n}");
             create(&*store, &key, &value(&key)).await;
@@ -193,11 +193,11 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// Compares what is in a folder with what was said.
 async fn check(folder: &Path, said: &[String], what: &str) {
-    let mut store = Embedded::open(&folder.join("data"), Options::default());
+    let mut store = Embedded::open(&folder.join("data"), EmbeddedOptions::default());
     // Other tests of this process start others, which hold all locks of this one until they are what they shall be.
     while matches!(store, Err(Error::Locked(_))) {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        store = Embedded::open(&folder.join("data"), Options::default());
+        store = Embedded::open(&folder.join("data"), EmbeddedOptions::default());
     }
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
     let items = store.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap().items;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use storage::{
     Error, Event, Expect, Memory, Range, Revision, Store, Watch,
     conformance::Recorder,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 /// One operation; revisions are told as so many before the current one.
@@ -72,7 +72,7 @@ fn brief(event: &Event, oldest: Revision) -> (Revision, String, Option<Bytes>, O
 struct Pair {
     model: Arc<Memory>,
     store: Arc<Embedded>,
-    options: Options,
+    options: EmbeddedOptions,
     folder: tempfile::TempDir,
     watches: Vec<[(Arc<Recorder>, Watch); 2]>,
     oldest: Revision,
@@ -171,7 +171,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let folder = scratch::folder();
-            let options = Options { checkpoint_after, ..Options::default() };
+            let options = EmbeddedOptions { checkpoint_after, ..EmbeddedOptions::default() };
             let store = Embedded::open(folder.path(), options.clone()).unwrap();
             let mut pair = Pair { model: Memory::new(), store, options, folder, watches: Vec::new(), oldest: 1 };
             for op in ops {
@@ -191,7 +191,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let folder = scratch::folder();
-            let store = Embedded::open(folder.path(), Options::default()).unwrap();
+            let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
             let recorder = Recorder::new();
             let _watch = store.watch("/", 1, recorder.clone()).await.unwrap();
             let callers: Vec<_> = callers.into_iter().map(|ops| tokio::spawn(call(store.clone(), ops))).collect();

@@ -17,7 +17,7 @@ use faulty::{Fault, How, Plan, faulty_beside};
 use storage::{
     Error, Expect, Range, Store,
     conformance::{Recorder, create},
-    embedded::{Embedded, Options, Restored, Snapshot, restore_into, start_from, verify},
+    embedded::{Embedded, EmbeddedOptions, Restored, Snapshot, restore_into, start_from, verify},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -30,7 +30,7 @@ async fn all(store: &Embedded) -> Result<BTreeMap<String, Bytes>, Error> {
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     for n in 0..1500 {
         create(&*store, &format!("/k/{n}"), &n.to_string()).await;
     }
@@ -48,7 +48,7 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
     assert!(start_from(&file, &restored).unwrap());
     assert!(!start_from(&file, &restored).unwrap(), "a store that is there is not overwritten");
     assert!(start_from(&file, &folder.path().join("data")).is_err(), "a folder in use");
-    let restored = Embedded::open(&restored, Options::default()).unwrap();
+    let restored = Embedded::open(&restored, EmbeddedOptions::default()).unwrap();
     let found = restored.range(Range { prefix: "/".into(), ..Range::default() }).await.unwrap();
     assert_eq!((found.items, found.revision), (expect, revision));
     create(&*restored, "/new", "1").await;
@@ -63,7 +63,7 @@ async fn snapshots_are_made_while_serving_and_restored_elsewhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_begins_as_a_snapshot_which_stays_as_it_is() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     for n in 0..100 {
         create(&*store, &format!("/k/{n}"), &n.to_string()).await;
     }
@@ -75,12 +75,12 @@ async fn a_store_begins_as_a_snapshot_which_stays_as_it_is() {
     for name in ["one", "two"] {
         let dir = folder.path().join(name);
         assert!(start_from(&file, &dir).unwrap());
-        let store = Embedded::open(&dir, Options::default()).unwrap();
+        let store = Embedded::open(&dir, EmbeddedOptions::default()).unwrap();
         assert_eq!((all(&store).await.unwrap(), store.revision().await.unwrap()), (expect.clone(), revision));
         create(&*store, "/new", name).await;
         store.close().await;
         assert!(!start_from(&file, &dir).unwrap(), "what holds a store stays as it is");
-        assert_eq!(all(&Embedded::open(&dir, Options::default()).unwrap()).await.unwrap().len(), 101);
+        assert_eq!(all(&Embedded::open(&dir, EmbeddedOptions::default()).unwrap()).await.unwrap().len(), 101);
     }
     assert!(fs::read(&file).unwrap() == bytes, "the snapshot is not written to");
     let bad = folder.path().join("bad");
@@ -93,7 +93,7 @@ async fn a_store_begins_as_a_snapshot_which_stays_as_it_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_brought_back_into_a_store_that_serves() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     for n in 0..1200 {
         create(&*store, &format!("/k/{n:04}"), &n.to_string()).await;
     }
@@ -137,7 +137,7 @@ fn rest(snapshot: &mut Snapshot, bytes: &mut Vec<u8>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_is_what_was_when_it_was_asked_for_whatever_is_written_while_it_is_read() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     let value = |round: usize, n: usize| Bytes::from(format!("{round}/{n} ").repeat(100));
     let mut revisions = Vec::new();
     for n in 0..1500 {
@@ -164,7 +164,7 @@ async fn a_snapshot_is_what_was_when_it_was_asked_for_whatever_is_written_while_
     verify(&file).unwrap();
     let began = folder.path().join("began");
     assert!(start_from(&file, &began).unwrap());
-    let began = Embedded::open(&began, Options::default()).unwrap();
+    let began = Embedded::open(&began, EmbeddedOptions::default()).unwrap();
     assert!(all(&began).await.unwrap() == expect);
     assert_eq!(began.revision().await.unwrap(), snapshot.revision());
     began.close().await;
@@ -180,7 +180,7 @@ async fn a_snapshot_is_what_was_when_it_was_asked_for_whatever_is_written_while_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_that_was_cut_or_altered_or_is_newer_is_refused_and_leaves_nothing() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     for n in 0..50 {
         create(&*store, &format!("/k/{n}"), &n.to_string()).await;
     }
@@ -221,7 +221,7 @@ async fn a_snapshot_that_was_cut_or_altered_or_is_newer_is_refused_and_leaves_no
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_is_a_snapshot_that_stays_as_it_is_while_the_store_goes_on() {
     let folder = scratch::folder();
-    let store = Embedded::open(&folder.path().join("data"), Options::default()).unwrap();
+    let store = Embedded::open(&folder.path().join("data"), EmbeddedOptions::default()).unwrap();
     for n in 0..200 {
         create(&*store, &format!("/k/{n}"), &n.to_string()).await;
     }
@@ -234,7 +234,7 @@ async fn a_fork_is_a_snapshot_that_stays_as_it_is_while_the_store_goes_on() {
     store.snapshot(folder.path().join("snapshot")).await.unwrap();
     verify(&file).unwrap();
     for name in ["one", "two"] {
-        let options = Options { from_snapshot: Some(file.clone()), ..Options::default() };
+        let options = EmbeddedOptions { from_snapshot: Some(file.clone()), ..EmbeddedOptions::default() };
         let begun = Embedded::open(&folder.path().join(name), options.clone()).unwrap();
         assert_eq!(all(&begun).await.unwrap(), expect);
         create(&*begun, "/own", name).await;
@@ -254,7 +254,7 @@ async fn a_fork_is_a_snapshot_that_stays_as_it_is_while_the_store_goes_on() {
 async fn what_cannot_be_kept_for_a_snapshot_ends_it_and_no_write() {
     let folder = scratch::folder();
     let plan = Arc::<Mutex<Plan>>::default();
-    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
+    let options = EmbeddedOptions { files: faulty_beside(&plan, folder.path()), ..EmbeddedOptions::default() };
     let store = Embedded::open(&folder.path().join("data"), options).unwrap();
     create(&*store, "/a", "1").await;
     let mut snapshot = store.read_snapshot().await.unwrap();
@@ -272,7 +272,7 @@ async fn what_cannot_be_kept_for_a_snapshot_ends_it_and_no_write() {
 
 /// Keys that live for an hour, a day and for ever, in a snapshot; then they are gone.
 async fn lifetimes(folder: &Path, start: SystemTime) -> PathBuf {
-    let options = Options { wall_clock: Some(start), ..Options::default() };
+    let options = EmbeddedOptions { wall_clock: Some(start), ..EmbeddedOptions::default() };
     let store = Embedded::open(&folder.join("data"), options).unwrap();
     let mut written = Vec::new();
     for (key, ttl) in [("/hour", Some(HOUR)), ("/day", Some(24 * HOUR)), ("/ever", None)] {
@@ -288,7 +288,7 @@ async fn lifetimes(folder: &Path, start: SystemTime) -> PathBuf {
 }
 
 async fn open_at(folder: &Path, wall_clock: SystemTime) -> Arc<Embedded> {
-    let options = Options { wall_clock: Some(wall_clock), ..Options::default() };
+    let options = EmbeddedOptions { wall_clock: Some(wall_clock), ..EmbeddedOptions::default() };
     Embedded::open(&folder.join("data"), options).unwrap()
 }
 
@@ -343,7 +343,7 @@ async fn keys_that_have_expired_since_do_not_come_back() {
 async fn a_restore_or_a_snapshot_for_which_there_is_no_room_changes_nothing() {
     let folder = scratch::folder();
     let plan = Arc::<Mutex<Plan>>::default();
-    let options = Options { files: faulty_beside(&plan, folder.path()), ..Options::default() };
+    let options = EmbeddedOptions { files: faulty_beside(&plan, folder.path()), ..EmbeddedOptions::default() };
     let store = Embedded::open(&folder.path().join("data"), options).unwrap();
     create(&*store, "/a", "1").await;
     let file = folder.path().join("snapshot");

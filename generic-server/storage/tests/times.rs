@@ -12,13 +12,13 @@ use std::{
 use bytes::Bytes;
 use storage::{
     Error, Expect, Range, Revision, Store,
-    embedded::{Difference, Embedded, Options},
+    embedded::{Difference, Embedded, EmbeddedOptions},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn open(folder: &Path, wall_clock: SystemTime, options: Options) -> Arc<Embedded> {
-    Embedded::open(&folder.join("data"), Options { wall_clock: Some(wall_clock), ..options }).unwrap()
+fn open(folder: &Path, wall_clock: SystemTime, options: EmbeddedOptions) -> Arc<Embedded> {
+    Embedded::open(&folder.join("data"), EmbeddedOptions { wall_clock: Some(wall_clock), ..options }).unwrap()
 }
 
 async fn put(store: &Embedded, key: &str, value: &'static str) -> Revision {
@@ -37,11 +37,11 @@ async fn the_state_at_a_time_is_that_of_the_last_write_by_then() {
     let start = SystemTime::now();
     let mut written = Vec::new();
     for (hours, value) in [(0, "1"), (1, "2"), (3, "3")] {
-        let store = open(folder.path(), start + HOUR * hours, Options::default());
+        let store = open(folder.path(), start + HOUR * hours, EmbeddedOptions::default());
         written.push(put(&store, "/a", value).await);
         store.close().await;
     }
-    let store = open(folder.path(), start + HOUR * 4, Options::default());
+    let store = open(folder.path(), start + HOUR * 4, EmbeddedOptions::default());
     let last = put(&store, "/b", "4").await;
     let at = async |minutes: u32| store.revision_at(start + HOUR / 60 * minutes).await;
     for (minutes, expect) in [(30, written[0]), (90, written[1]), (170, written[1]), (190, written[2]), (250, last)] {
@@ -63,7 +63,11 @@ async fn the_state_at_a_time_is_that_of_the_last_write_by_then() {
 async fn history_is_kept_for_as_long_as_it_is_to_be() {
     let folder = scratch::folder();
     let start = SystemTime::now();
-    let options = || Options { history: HOUR, compaction_interval: Duration::from_millis(1), ..Options::default() };
+    let options = || EmbeddedOptions {
+        history: HOUR,
+        compaction_interval: Duration::from_millis(1),
+        ..EmbeddedOptions::default()
+    };
     let compacted = async |store: &Embedded, to: Revision| {
         loop {
             match store.compacted_revision().await.unwrap() {
@@ -95,7 +99,7 @@ async fn history_is_kept_for_as_long_as_it_is_to_be() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_differs_is_told_once_a_key_and_not_what_has_come_and_gone() {
     let folder = scratch::folder();
-    let store = open(folder.path(), SystemTime::now(), Options::default());
+    let store = open(folder.path(), SystemTime::now(), EmbeddedOptions::default());
     let first = [put(&store, "/a", "1").await, put(&store, "/b", "1").await, put(&store, "/c", "1").await];
     let from = store.revision().await.unwrap();
     put(&store, "/b", "2").await;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use storage::{
     Error, Range, Revision, Store,
     conformance::{Recorder, create},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 fn write(key: &str, value: Option<&str>) -> (Arc<str>, Option<Bytes>) {
@@ -29,7 +29,7 @@ fn item(key: &str, value: &'static str, create: Revision, last: Revision) -> (St
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_that_belong_together_follow_each_other_and_each_sees_those_before() {
     let folder = scratch::folder();
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
     create(&*store, "/a", "1").await; // 2
     let recorder = Recorder::new();
     let _watch = store.watch("/", 2, recorder.clone()).await.unwrap();
@@ -68,7 +68,7 @@ async fn writes_that_belong_together_follow_each_other_and_each_sees_those_befor
 #[tokio::test(flavor = "multi_thread")]
 async fn more_than_a_frame_holds_is_written_as_one_too() {
     let folder = scratch::folder();
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
     create(&*store, "/first", "1").await; // 2
     let value = "x".repeat(10_000);
     let writes = (0..1000).map(|n| write(&format!("/k/{n:04}"), Some(&value))).collect();
@@ -79,7 +79,7 @@ async fn more_than_a_frame_holds_is_written_as_one_too() {
     assert_eq!(store.write_all(deletes).await.unwrap(), 1004);
     store.close().await;
     drop(store);
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
     assert_eq!(all(&store).await, [item("/first", "1", 2, 2), item("/last", "1", 1003, 1003)]);
     assert_eq!(store.revision().await.unwrap(), 2003);
     store.close().await;
@@ -89,7 +89,7 @@ async fn more_than_a_frame_holds_is_written_as_one_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_asked_for_gives_room_back_while_the_store_serves() {
     let folder = scratch::folder();
-    let store = Embedded::open(folder.path(), Options::default()).unwrap();
+    let store = Embedded::open(folder.path(), EmbeddedOptions::default()).unwrap();
     let value = "x".repeat(100_000);
     for round in 0..3 {
         let writes = (0..100).map(|n| write(&format!("/k/{n}"), Some(&format!("{round}{value}")))).collect();

@@ -15,7 +15,7 @@ use faulty::{Plan, faulty_beside};
 use storage::{
     Expect, Range, Store,
     conformance::{Recorder, create},
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -28,7 +28,8 @@ async fn exists(store: &Embedded, key: &str) -> bool {
 
 /// A store on the same folder, opened while the wall clock shows this.
 fn open_at(folder: &tempfile::TempDir, wall_clock: SystemTime) -> Arc<Embedded> {
-    Embedded::open(folder.path(), Options { wall_clock: Some(wall_clock), ..Options::default() }).unwrap()
+    Embedded::open(folder.path(), EmbeddedOptions { wall_clock: Some(wall_clock), ..EmbeddedOptions::default() })
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,7 +70,7 @@ async fn keys_expire_across_restarts_and_clocks_that_jump() {
 #[tokio::test(flavor = "multi_thread")]
 async fn history_is_compacted_in_the_background_and_its_room_used_again() {
     let folder = scratch::folder();
-    let options = Options { compaction_interval: Duration::from_millis(100), ..Options::default() };
+    let options = EmbeddedOptions { compaction_interval: Duration::from_millis(100), ..EmbeddedOptions::default() };
     let store = Embedded::open(folder.path(), options).unwrap();
     let value = || Bytes::from(vec![b'x'; 100_000]);
     let mut revisions = Vec::new();
@@ -102,7 +103,7 @@ async fn history_is_compacted_in_the_background_and_its_room_used_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_room_is_given_back_while_serving() {
     let folder = scratch::folder();
-    let options = Options { copy_check: Duration::from_millis(100), ..Options::default() };
+    let options = EmbeddedOptions { copy_check: Duration::from_millis(100), ..EmbeddedOptions::default() };
     let store = Embedded::open(folder.path(), options.clone()).unwrap();
     let mut revisions = Vec::new();
     for n in 0..60 {
@@ -141,10 +142,10 @@ async fn no_copy_is_begun_for_which_there_is_no_room() {
     let folder = scratch::folder();
     // Room for writes alone: no copy of the empty store is under way when the value comes.
     let plan = Arc::new(Mutex::new(Plan { used: Some(1 << 40), free: Some(7 << 20), ..Plan::default() }));
-    let options = Options {
+    let options = EmbeddedOptions {
         files: faulty_beside(&plan, folder.path()),
         copy_check: Duration::from_millis(1),
-        ..Options::default()
+        ..EmbeddedOptions::default()
     };
     let store = Embedded::open(&folder.path().join("data"), options).unwrap();
     store.put("/big", Bytes::from(vec![b'x'; 1 << 20]), Expect::Absent, None).await.unwrap();
@@ -187,7 +188,7 @@ async fn copy_at_one_moment(from: &Path, to: &Path) {
 async fn a_store_of_ten_thousand_keys_opens_quickly_even_after_a_crash() {
     let folder = scratch::folder();
     let data = folder.path().join("data");
-    let options = Options { relaxed: true, ..Options::default() };
+    let options = EmbeddedOptions { relaxed: true, ..EmbeddedOptions::default() };
     let store = Embedded::open(&data, options).unwrap();
     let value = Bytes::from(vec![b'x'; 1400]);
     for n in 0..10_000 {
@@ -198,7 +199,7 @@ async fn a_store_of_ten_thousand_keys_opens_quickly_even_after_a_crash() {
     copy_at_one_moment(&data, &crashed).await;
     store.close().await;
     let begun = Instant::now();
-    let store = Embedded::open(&crashed, Options::default()).unwrap();
+    let store = Embedded::open(&crashed, EmbeddedOptions::default()).unwrap();
     let taken = begun.elapsed();
     assert_eq!(store.count("/registry/").await.unwrap(), 10_000);
     // Unoptimised, beside other tests, and perhaps on a slow machine; the benchmark shows the real figure.

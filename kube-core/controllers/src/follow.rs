@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use generic_server::registry::Lister;
-use storage::cache::{Cache, Entry, Everything, Follower, Object, Scope, Snapshot};
+use storage::cache::{Cache, CacheEntry, Everything, Follower, Object, Scope, Snapshot};
 
 /// So many changes are handed over before others get their turn.
 const BATCH: usize = 256;
@@ -29,7 +29,7 @@ impl Changes {
 
     /// What differs from the last time: what was there, and what is there now. Values that cannot be read are no objects, but
     /// they are not gone either.
-    pub(crate) fn take(&mut self) -> Vec<(Option<Entry>, Option<Entry>)> {
+    pub(crate) fn take(&mut self) -> Vec<(Option<CacheEntry>, Option<CacheEntry>)> {
         let latest = self.cache.latest();
         let mut changes = Vec::new();
         match self.last.replace(latest.clone()) {
@@ -54,10 +54,10 @@ pub(crate) async fn follow(
             if i % BATCH == BATCH - 1 {
                 tokio::task::yield_now().await;
             }
-            if matches!(new, Some(Entry::Broken(_))) {
+            if matches!(new, Some(CacheEntry::Broken(_))) {
                 continue;
             }
-            each(old.as_ref().and_then(Entry::object), new.as_ref().and_then(Entry::object));
+            each(old.as_ref().and_then(CacheEntry::object), new.as_ref().and_then(CacheEntry::object));
         }
         if let Some(synced) = synced.take() {
             synced();

@@ -8,7 +8,7 @@ use std::{
 use arc_swap::ArcSwap;
 use generic_server::{
     registry::Lister,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 use machinery::{
     Str,
@@ -81,8 +81,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    fn of<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> Self {
-        let mut places: Vec<(&Arc<Lister>, Vec<&Entry>)> = Vec::new();
+    fn of<'a>(entries: impl Iterator<Item = &'a Arc<TableEntry>>) -> Self {
+        let mut places: Vec<(&Arc<Lister>, Vec<&TableEntry>)> = Vec::new();
         let mut at: HashMap<(usize, &str), usize> = HashMap::new();
         for entry in entries {
             let Some(registry) = entry.registry.as_ref().filter(|_| entry.row.is_stored()) else { continue };

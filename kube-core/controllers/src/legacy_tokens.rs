@@ -12,7 +12,7 @@ use machinery::{
     meta::{GvrRef, Meta, TimeForm, Timestamp, status::Status},
     object,
 };
-use storage::cache::{Entry, ReadAt};
+use storage::cache::{CacheEntry, ReadAt};
 
 use crate::{client::Deletion, objects::Key, ready::Ready, shared::Shared};
 
@@ -98,7 +98,7 @@ async fn pass(shared: &Shared, now: i64) -> Result<(), Status> {
     let snapshot = secrets.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
     let mut mounted: HashMap<Str, HashSet<Str>> = HashMap::new();
-    for object in snapshot.range("", None).filter_map(Entry::object) {
+    for object in snapshot.range("", None).filter_map(CacheEntry::object) {
         let secret = secrets.decode(object.bytes())?;
         let verdict = judge(&secret, now);
         let key = Key::of(object);
@@ -150,7 +150,7 @@ async fn secrets_of_pods(shared: &Shared, namespace: &str) -> Result<HashSet<Str
     let snapshot = lister.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
     let mut names = HashSet::new();
-    for pod in snapshot.range(&lister.namespace_prefix(namespace), None).filter_map(Entry::object) {
+    for pod in snapshot.range(&lister.namespace_prefix(namespace), None).filter_map(CacheEntry::object) {
         collect(lister.decode(pod.bytes())?.get("spec").unwrap_or(&Value::Null), &mut names);
     }
     Ok(names)

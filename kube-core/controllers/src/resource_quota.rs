@@ -16,7 +16,7 @@ use machinery::{
     json::scan,
     meta::{GrRef, GroupResource, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
@@ -206,7 +206,8 @@ impl Controller {
         let began = Instant::now();
         let counting = tokio::task::spawn_blocking(move || {
             for (kind, snapshot) in counted {
-                for object in snapshot.range(&kind.lister.namespace_prefix(&namespace), None).filter_map(Entry::object)
+                for object in
+                    snapshot.range(&kind.lister.namespace_prefix(&namespace), None).filter_map(CacheEntry::object)
                 {
                     if is_ruled(&kind) {
                         count.add(&kind.group, &kind.plural, &kind.lister.decode(object.bytes())?);

@@ -15,7 +15,7 @@ use machinery::{
     object,
     value::Content,
 };
-use storage::cache::{Entry, Object};
+use storage::cache::{CacheEntry, Object};
 
 use crate::{
     client::{Client, segment},
@@ -64,7 +64,7 @@ async fn sync(shared: &Shared, client: &Client, name: &str) -> Result<Outcome, S
         return Ok(Outcome::Done);
     };
     let snapshot = lister.cache().latest();
-    let roles: Vec<&Arc<Object>> = snapshot.range("", None).filter_map(Entry::object).collect();
+    let roles: Vec<&Arc<Object>> = snapshot.range("", None).filter_map(CacheEntry::object).collect();
     let mut rules = Rules::default();
     for selector in selectors {
         let selector = LabelSelector::from_value(selector).map_err(Status::internal_error)?;

@@ -11,7 +11,7 @@ use machinery::{
     json::scan,
     meta::{GrRef, Meta, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 
 use crate::{
     follow::follow,
@@ -101,7 +101,7 @@ async fn sync_claims(shared: &Shared, waiting: &Mutex<HashSet<Str>>, namespace: 
     let lister = shared.lister(CLAIMS.group, CLAIMS.resource);
     let read = lister.cache().read(ReadAt::Latest).await;
     let snapshot = read.map_err(|error| Status::internal_error(error.to_string()))?;
-    let claims = snapshot.range(&lister.namespace_prefix(&namespace), None).filter_map(Entry::object);
+    let claims = snapshot.range(&lister.namespace_prefix(&namespace), None).filter_map(CacheEntry::object);
     let mut used: Option<HashSet<Str>> = None;
     let (mut outcome, mut waits) = (Outcome::Done, false);
     for claim in claims.filter(|claim| needs_look(claim, CLAIM_FINALIZER)) {
@@ -138,7 +138,7 @@ async fn used_claims(shared: &Shared, namespace: &str) -> Result<HashSet<Str>, S
     let read = lister.cache().read(ReadAt::Latest).await;
     let snapshot = read.map_err(|error| Status::internal_error(error.to_string()))?;
     let mut used = HashSet::new();
-    for pod in snapshot.range(&lister.namespace_prefix(namespace), None).filter_map(Entry::object) {
+    for pod in snapshot.range(&lister.namespace_prefix(namespace), None).filter_map(CacheEntry::object) {
         used.extend(claims_of(&lister.decode(pod.bytes())?));
     }
     Ok(used)

@@ -7,7 +7,7 @@ use std::{
 
 use generic_server::registry::Lister;
 use machinery::{Value, meta::status::Status};
-use storage::cache::{Entry, Object, ReadAt, Snapshot};
+use storage::cache::{CacheEntry, Object, ReadAt, Snapshot};
 
 /// What was read, by key, with the revision that was.
 type Kept<T> = HashMap<Arc<str>, (u64, Arc<T>)>;
@@ -70,7 +70,7 @@ impl<T> Parsed<T> {
             return Ok(Vec::new());
         }
         let entries = snapshot.range(&self.lister.namespace_prefix(namespace), None);
-        entries.filter_map(Entry::object).map(|object| self.read(object, snapshot)).collect()
+        entries.filter_map(CacheEntry::object).map(|object| self.read(object, snapshot)).collect()
     }
 
     fn read(&self, object: &Object, snapshot: &Snapshot) -> Result<Arc<T>, Status> {

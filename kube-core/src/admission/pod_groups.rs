@@ -113,7 +113,7 @@ impl Jobs {
             |group: &Value| Meta::of(group).owner_references().any(|o| o.is_controller() && o.uid() == uid);
         let snapshot = self.0.cache().latest();
         let groups =
-            snapshot.range(&self.0.namespace_prefix(namespace), None).filter_map(storage::cache::Entry::object);
+            snapshot.range(&self.0.namespace_prefix(namespace), None).filter_map(storage::cache::CacheEntry::object);
         let mut groups = groups.filter_map(|group| self.0.decode(group.bytes()).ok());
         groups.find(|group| controlled(group) && is_gang(group)).map(|group| Meta::of(&group).name().to_owned())
     }

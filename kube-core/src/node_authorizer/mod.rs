@@ -226,8 +226,12 @@ mod tests {
 
     /// The authoriser of a server that has no objects.
     fn nodes() -> NodeAuthorizer {
-        let backing =
-            Backing { store: Memory::new(), encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
+        let backing = Backing {
+            store: Memory::new(),
+            encryption: None,
+            root: "/registry".into(),
+            settings: RegistrySettings::default(),
+        };
         NodeAuthorizer::new(&Listers::start(&crate::resources(), &backing), &backing.settings.features)
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use generic_server::registry::{Lister, Listers};
 use machinery::{Str, Value};
-use storage::cache::{Entry, Snapshot};
+use storage::cache::{CacheEntry, Snapshot};
 
 /// Kinds of objects that may belong to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Sources {
         match kind {
             Kind::Pod => {
                 let snapshot = self.pods.cache().latest();
-                let pod = snapshot.get(&self.pods.key(namespace, name)).and_then(Entry::object);
+                let pod = snapshot.get(&self.pods.key(namespace, name)).and_then(CacheEntry::object);
                 pod.is_some_and(|pod| pod.field(self.node_field) == node)
             }
             Kind::Attachment => says_node(&self.attachments, ("", name), node),
@@ -153,7 +153,7 @@ impl Sources {
             return bound.clone();
         }
         let mut bound = Bound::default();
-        for object in latest.range(self.volumes.prefix(), None).filter_map(Entry::object) {
+        for object in latest.range(self.volumes.prefix(), None).filter_map(CacheEntry::object) {
             if let Ok(volume) = self.volumes.decode(object.bytes()) {
                 bound.add(&volume, object.name());
             }
@@ -168,7 +168,7 @@ impl Sources {
 fn says_node(registry: &Option<Arc<Lister>>, (namespace, name): (&str, &str), node: &str) -> bool {
     let Some(registry) = registry else { return false };
     let snapshot = registry.cache().latest();
-    let object = snapshot.get(&registry.key(namespace, name)).and_then(Entry::object);
+    let object = snapshot.get(&registry.key(namespace, name)).and_then(CacheEntry::object);
     let object = object.and_then(|object| registry.decode(object.bytes()).ok());
     object.is_some_and(|object| object.str_at(&["spec", "nodeName"]) == Some(node))
 }

@@ -32,7 +32,8 @@ impl Granted {
             let bytes = StoredForm::new(row, &[]).encode(object);
             store.put(&key, bytes, Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
+        let backing =
+            Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
         let listers = Listers::start(&rows, &backing);
         let admission: Arc<dyn Admission> = Arc::new(Chain::default());
         let all = Registries::new(&listers, &admission);

@@ -10,7 +10,7 @@ use generic_server::{
     registry::{Backing, Listers, Registries, RegistrySettings, StoredForm},
     request::{Request, RequestParts},
     response::{self, Response},
-    table::{Endpoints, Entry, entries},
+    table::{Endpoints, TableEntry, entries},
 };
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::BodyExt;
@@ -19,7 +19,7 @@ use storage::{Expect, Memory, Store};
 
 /// What serves the kind.
 pub(crate) struct Served {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<TableEntry>>,
 }
 
 impl Served {
@@ -45,7 +45,8 @@ impl Served {
             let key = format!("/registry/{}/{}/{}", stored.storage_path, text("namespace"), text("name"));
             store.put(&key, change(i, form.encode(object)), Expect::Absent, None).await.expect("the write succeeds");
         }
-        let backing = Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
+        let backing =
+            Backing { store, encryption: None, root: "/registry".into(), settings: RegistrySettings::default() };
         let admission: Arc<dyn Admission> = Arc::new(Chain::default());
         let registries = Registries::new(&Listers::start(&rows, &backing), &admission);
         Served { entries: entries(rows, &backing.settings, &registries, &Endpoints::new()) }

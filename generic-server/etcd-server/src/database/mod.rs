@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use storage::{
     Store as _,
-    embedded::{Embedded, Options},
+    embedded::{Embedded, EmbeddedOptions},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
@@ -127,9 +127,9 @@ pub struct Database {
 
 impl Database {
     /// Opens the database in a folder, which it makes if need be. Must be called on a runtime with several threads.
-    pub async fn open(dir: &Path, options: Options, limits: Limits) -> Result<Arc<Database>, storage::Error> {
+    pub async fn open(dir: &Path, options: EmbeddedOptions, limits: Limits) -> Result<Arc<Database>, storage::Error> {
         // History goes when a client says so, and keys expire with their leases.
-        let options = Options { compaction_interval: std::time::Duration::ZERO, ..options };
+        let options = EmbeddedOptions { compaction_interval: std::time::Duration::ZERO, ..options };
         let path = dir.to_owned();
         let opened = tokio::task::spawn_blocking(move || Embedded::open(&path, options)).await;
         let store = opened.unwrap_or_else(|error| Err(storage::Error::Unavailable(error.to_string())))?;

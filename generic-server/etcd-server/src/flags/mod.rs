@@ -5,7 +5,7 @@ mod table;
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use storage::embedded::{Options, UnsyncedFiles};
+use storage::embedded::{EmbeddedOptions, UnsyncedFiles};
 use tracing::level_filters::LevelFilter;
 
 pub use self::error::{FlagError, UrlFault};
@@ -161,10 +161,10 @@ impl Given {
         Ok(Flags { config, log_level: self.log_level()? })
     }
 
-    fn store(&self) -> Result<Options, FlagError> {
+    fn store(&self) -> Result<EmbeddedOptions, FlagError> {
         Ok(match self.is_on("unsafe-no-fsync")? {
-            true => Options { relaxed: true, files: Arc::new(UnsyncedFiles), ..Options::default() },
-            false => Options::default(),
+            true => EmbeddedOptions { relaxed: true, files: Arc::new(UnsyncedFiles), ..EmbeddedOptions::default() },
+            false => EmbeddedOptions::default(),
         })
     }
 

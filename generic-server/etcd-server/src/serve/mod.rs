@@ -17,7 +17,7 @@ use hyper_util::{
         graceful::{GracefulShutdown, Watcher},
     },
 };
-use storage::embedded::Options;
+use storage::embedded::EmbeddedOptions;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -75,7 +75,7 @@ pub struct Config {
     /// What the folder holds at first, if it holds nothing yet.
     pub from_snapshot: Option<PathBuf>,
     /// How the store works.
-    pub store: Options,
+    pub store: EmbeddedOptions,
     /// What the database takes.
     pub limits: Limits,
     /// Where clients connect.

@@ -10,7 +10,7 @@ use std::{
 
 use etcd_client::Client;
 use etcd_server::{Config, Listen, Server, database::Limits};
-use storage::embedded::Options;
+use storage::embedded::EmbeddedOptions;
 use tokio::{net::TcpStream, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +26,7 @@ pub(crate) fn config(data_dir: &Path) -> Config {
     Config {
         data_dir: data_dir.to_owned(),
         from_snapshot: None,
-        store: Options::default(),
+        store: EmbeddedOptions::default(),
         limits: Limits { txn_ops: 128, request_bytes: 1536 << 10, quota: 0 },
         listen: vec![Listen { address: "127.0.0.1:0".into(), tls: false, metrics_only: false }],
         tls: None,

@@ -24,7 +24,7 @@ use crate::openapi::{
 };
 use crate::{
     body::Piece,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 
 /// The documents for one state of the rows.
@@ -48,7 +48,7 @@ pub(super) struct Document {
 }
 
 enum Source {
-    Rows(Vec<Arc<Entry>>),
+    Rows(Vec<Arc<TableEntry>>),
     Group(Str),
     Page(&'static v3::Page),
 }
@@ -56,7 +56,7 @@ enum Source {
 /// What the document of v2 has of built-in rows, by encoding.
 struct BuiltIn {
     described: Described,
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<TableEntry>>,
     parts: [OnceLock<(Parts, BTreeSet<TypeId>)>; 2],
 }
 
@@ -139,7 +139,7 @@ impl Documents {
     }
 
     /// The rows of custom resources.
-    pub(super) fn customs(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(super) fn customs(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
         self.tables.iter().flat_map(|t| t.entries()).filter(|entry| !entry.row.built_in)
     }
 
@@ -182,7 +182,7 @@ impl Parts {
     }
 }
 
-fn rows_of<'a>(tables: &'a [Arc<ResourceTable>], group: &str) -> impl Iterator<Item = &'a Arc<Entry>> {
+fn rows_of<'a>(tables: &'a [Arc<ResourceTable>], group: &str) -> impl Iterator<Item = &'a Arc<TableEntry>> {
     tables.iter().filter_map(move |table| table.group(group)).flat_map(|rows| rows.entries())
 }
 
@@ -201,7 +201,7 @@ fn pages(published: &Published, described: Described) -> OrdMap<Str, Arc<Documen
 
 /// What the documents of a group are made of, by their names.
 fn named_sources(tables: &[Arc<ResourceTable>], group: &Str) -> Vec<(Str, Source)> {
-    let mut versions: Vec<(&Str, Vec<Arc<Entry>>)> = Vec::new();
+    let mut versions: Vec<(&Str, Vec<Arc<TableEntry>>)> = Vec::new();
     for entry in rows_of(tables, group) {
         match versions.iter_mut().find(|(version, _)| **version == entry.row.version) {
             Some((_, rows)) => rows.push(entry.clone()),
@@ -232,7 +232,7 @@ impl Source {
     }
 
     /// The rows, if they are custom resources.
-    fn customs(&self) -> Option<&[Arc<Entry>]> {
+    fn customs(&self) -> Option<&[Arc<TableEntry>]> {
         match self {
             Source::Rows(rows) if !rows[0].row.built_in => Some(rows),
             _ => None,
@@ -255,7 +255,7 @@ impl Document {
     }
 
     /// The rows of custom resources that it is made of.
-    pub(super) fn customs(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(super) fn customs(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
         self.source.customs().unwrap_or_default().iter()
     }
 
@@ -284,7 +284,7 @@ impl Document {
 }
 
 /// The document of a group version of custom resources.
-fn custom(rows: &[Arc<Entry>], encoding: Encoding, shared: &Shared, published: &Published) -> Vec<Arc<Piece>> {
+fn custom(rows: &[Arc<TableEntry>], encoding: Encoding, shared: &Shared, published: &Published) -> Vec<Arc<Piece>> {
     let (mut parts, mut needs) = (Parts::default(), BTreeSet::new());
     for entry in rows {
         let added = entry.openapi.added(&entry.row, published, Flavor::V3, encoding);

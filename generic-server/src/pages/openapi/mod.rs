@@ -19,7 +19,7 @@ use crate::{
     endpoint::Endpoint,
     request::Request,
     response::Response,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 
 /// OpenAPI of a chain of servers.
@@ -58,7 +58,7 @@ impl OpenApi {
     }
 
     /// Makes what these custom resources add to documents, if it is not there yet. Others have their turn in between.
-    async fn make<'a>(&self, entries: impl Iterator<Item = &'a Arc<Entry>>, flavor: Flavor, encoding: Encoding) {
+    async fn make<'a>(&self, entries: impl Iterator<Item = &'a Arc<TableEntry>>, flavor: Flavor, encoding: Encoding) {
         for entry in entries {
             if entry.openapi.known(flavor, encoding).is_none() {
                 entry.openapi.added(&entry.row, &self.published, flavor, encoding);

@@ -23,7 +23,7 @@ use crate::{
     request::{Request, RequestParts},
     resource::{Availability, Resource, SelectableField, Strategy, Subresource, SubresourceKind, UnknownField},
     response::Response,
-    table::{Entry, ResourceTable},
+    table::{ResourceTable, TableEntry},
 };
 use auth::Mode;
 
@@ -76,8 +76,8 @@ fn named(kind: &str, group: &str) -> Resource {
     }
 }
 
-fn entry(row: Resource) -> Arc<Entry> {
-    Arc::new(Entry {
+fn entry(row: Resource) -> Arc<TableEntry> {
+    Arc::new(TableEntry {
         row,
         registry: None,
         endpoints: Default::default(),

@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::{
     forms::FormId,
     index::Term,
-    object::{Entry, Object},
+    object::{CacheEntry, Object},
     sync::Mutex,
 };
 use crate::Revision;
@@ -70,8 +70,8 @@ pub struct Change {
     pub(super) revision: Revision,
     pub(super) at: Instant,
     pub(super) key: Arc<str>,
-    pub(super) current: Option<Entry>,
-    pub(super) previous: Option<Entry>,
+    pub(super) current: Option<CacheEntry>,
+    pub(super) previous: Option<CacheEntry>,
     /// The previous object with this change's revision: what DELETED shows.
     departed: OnceLock<Arc<Object>>,
     /// Encoded watch frames, one for all watchers that want the same; `None` once the change is no longer hot.
@@ -83,8 +83,8 @@ impl Change {
         revision: Revision,
         at: Instant,
         key: Arc<str>,
-        current: Option<Entry>,
-        previous: Option<Entry>,
+        current: Option<CacheEntry>,
+        previous: Option<CacheEntry>,
     ) -> Self {
         Change { revision, at, key, current, previous, departed: OnceLock::new(), frames: Mutex::new(Some(Vec::new())) }
     }
@@ -92,7 +92,8 @@ impl Change {
     /// How a watcher sees it whose selection is `selects`: entering is ADDED, leaving is DELETED with the last selected
     /// state at the new revision. A value that cannot be decoded is nothing that can be selected.
     pub(super) fn seen_by(&self, selects: impl Fn(&Object) -> bool) -> Option<(EventType, Arc<Object>)> {
-        let object = |entry: &Option<Entry>| entry.as_ref().and_then(Entry::object).filter(|o| selects(o)).cloned();
+        let object =
+            |entry: &Option<CacheEntry>| entry.as_ref().and_then(CacheEntry::object).filter(|o| selects(o)).cloned();
         match (object(&self.previous), object(&self.current)) {
             (None, None) => None,
             (None, Some(new)) => Some((EventType::Added, new)),
@@ -134,12 +135,12 @@ impl Change {
     /// Bytes that only the window keeps alive: the previous object, and its copy that a DELETED shows.
     pub(super) fn weight(&self) -> usize {
         let copies = if self.current.is_some() { 1 } else { 2 };
-        copies * self.previous.as_ref().map_or(0, Entry::size)
+        copies * self.previous.as_ref().map_or(0, CacheEntry::size)
     }
 
     /// Bytes of a frame, roughly.
     pub(super) fn frame_size(&self) -> usize {
-        self.current.as_ref().or(self.previous.as_ref()).map_or(0, Entry::size)
+        self.current.as_ref().or(self.previous.as_ref()).map_or(0, CacheEntry::size)
     }
 }
 
@@ -176,7 +177,7 @@ impl WatchEvent {
     /// What a modified object was before.
     pub fn previous(&self) -> Option<&Arc<Object>> {
         match self {
-            WatchEvent::Object { change: Some(change), .. } => change.previous.as_ref().and_then(Entry::object),
+            WatchEvent::Object { change: Some(change), .. } => change.previous.as_ref().and_then(CacheEntry::object),
             WatchEvent::Object { .. } | WatchEvent::Bookmark { .. } => None,
         }
     }
@@ -191,7 +192,7 @@ impl WatchEvent {
             (false, true) => (EventType::Added, object),
             (true, false) => {
                 let change = change.as_ref()?;
-                let previous = change.previous.as_ref().and_then(Entry::object)?;
+                let previous = change.previous.as_ref().and_then(CacheEntry::object)?;
                 (EventType::Deleted, change.departed(previous))
             }
         };

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use shuttle::{future::block_on, thread};
 
 use super::{
-    Decode, DecodeError, Decoded, Options,
+    CacheOptions, Decode, DecodeError, Decoded,
     snapshot::{Snapshot, Tree},
     window::{Found, Scope, Seat},
     writer::{Feed, Shared},
@@ -29,7 +29,7 @@ impl Decode for Plain {
 }
 
 fn shared(max_changes: usize) -> Arc<Shared> {
-    let mut options = Options::default();
+    let mut options = CacheOptions::default();
     (options.window.min_changes, options.window.max_changes) = (1, max_changes);
     let shared = Arc::new(Shared::new("/r/".into(), Arc::new(Plain), options));
     shared.replace(Snapshot::new(10, Arc::new(Tree::new(&[], usize::MAX))));

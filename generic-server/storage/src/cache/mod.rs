@@ -39,7 +39,7 @@ pub use follow::{Followed, Follower};
 pub use forms::FormId;
 pub use index::Term;
 pub use metrics::Metrics;
-pub use object::{Broken, Decode, DecodeError, Decoded, Entry, Object};
+pub use object::{Broken, CacheEntry, Decode, DecodeError, Decoded, Object};
 pub use reader::{Cache, CacheError, ReadAt};
 pub use snapshot::Snapshot;
 pub use texts::{Fields, Labels};
@@ -50,7 +50,7 @@ use std::time::Duration;
 
 /// How a cache behaves; the defaults are for production.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CacheOptions {
     /// Whether keys are `prefix`, namespace, `/`, name rather than `prefix`, name.
     pub namespaced: bool,
     /// Which of the resource's selectable fields (positions in [`Decoded::fields`]) are indexed, such as spec.nodeName.
@@ -70,9 +70,9 @@ pub struct Options {
     pub form_bytes: usize,
 }
 
-impl Default for Options {
+impl Default for CacheOptions {
     fn default() -> Self {
-        Options {
+        CacheOptions {
             namespaced: true,
             indexed: Vec::new(),
             labels_from: 4096,

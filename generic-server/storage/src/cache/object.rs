@@ -201,7 +201,7 @@ pub struct Broken {
 
 /// What a snapshot holds for a key.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum CacheEntry {
     /// An object.
     Object(Arc<Object>),
     /// A value that could not be decoded.
@@ -209,38 +209,42 @@ pub enum Entry {
 }
 
 /// Entries are equal that one write has left, seen in the same way.
-impl PartialEq for Entry {
+impl PartialEq for CacheEntry {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Entry::Object(own), Entry::Object(other)) => own.revision == other.revision && own.key == other.key,
-            (Entry::Broken(own), Entry::Broken(other)) => own.revision == other.revision && own.key == other.key,
+            (CacheEntry::Object(own), CacheEntry::Object(other)) => {
+                own.revision == other.revision && own.key == other.key
+            }
+            (CacheEntry::Broken(own), CacheEntry::Broken(other)) => {
+                own.revision == other.revision && own.key == other.key
+            }
             _ => false,
         }
     }
 }
 
-impl Entry {
+impl CacheEntry {
     /// The store's key.
     pub fn key(&self) -> &Arc<str> {
         match self {
-            Entry::Object(o) => &o.key,
-            Entry::Broken(b) => &b.key,
+            CacheEntry::Object(o) => &o.key,
+            CacheEntry::Broken(b) => &b.key,
         }
     }
 
     /// The revision that wrote it.
     pub fn revision(&self) -> Revision {
         match self {
-            Entry::Object(o) => o.revision,
-            Entry::Broken(b) => b.revision,
+            CacheEntry::Object(o) => o.revision,
+            CacheEntry::Broken(b) => b.revision,
         }
     }
 
     /// The object, if it could be decoded.
     pub fn object(&self) -> Option<&Arc<Object>> {
         match self {
-            Entry::Object(o) => Some(o),
-            Entry::Broken(_) => None,
+            CacheEntry::Object(o) => Some(o),
+            CacheEntry::Broken(_) => None,
         }
     }
 

@@ -14,11 +14,11 @@ use tokio::{
 };
 
 use super::{
-    Metrics, Options,
+    CacheOptions, Metrics,
     asking::Asking,
     forms::FormId,
     keeper::{self, list},
-    object::{Decode, Entry, Object},
+    object::{CacheEntry, Decode, Object},
     snapshot::{Snapshot, Tree},
     sync::Mutex,
     writer::{Phase, Shared},
@@ -109,7 +109,7 @@ struct Past {
 impl Cache {
     /// A cache of the keys that start with `prefix` (which ends in `/`). Returns at once; [`Cache::ready`] tells when it
     /// serves. Must be called within a tokio runtime.
-    pub fn start(store: Arc<dyn Store>, prefix: String, decode: Arc<dyn Decode>, options: Options) -> Arc<Cache> {
+    pub fn start(store: Arc<dyn Store>, prefix: String, decode: Arc<dyn Decode>, options: CacheOptions) -> Arc<Cache> {
         let shared = Arc::new(Shared::new(prefix, decode, options));
         let keeper = tokio::spawn(keeper::run(store.clone(), shared.clone())).abort_handle();
         Arc::new(Cache {
@@ -167,7 +167,7 @@ impl Cache {
         self.shared.revision().max(delivered.unwrap_or(0))
     }
 
-    /// A snapshot; see [`ReadAt`]. Waits (at most [`Options::patience`]) only if the cache is behind or not ready. If it is not
+    /// A snapshot; see [`ReadAt`]. Waits (at most [`CacheOptions::patience`]) only if the cache is behind or not ready. If it is not
     /// ready by then, the store itself is read: only watches need the cache.
     pub async fn read(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
         match self.read_cached(at).await {
@@ -201,7 +201,7 @@ impl Cache {
 
     /// The entry of one key; see [`ReadAt`]. Where the cache may be behind, or is not there yet, it is what the store answers:
     /// nobody waits until the cache has caught up.
-    pub async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Entry>, CacheError> {
+    pub async fn get(&self, key: &str, at: ReadAt) -> Result<Option<CacheEntry>, CacheError> {
         let least = match at {
             ReadAt::Latest if self.delivered().is_none() => 0,
             ReadAt::Any if self.phase() == Phase::Starting => 0,
@@ -228,7 +228,7 @@ impl Cache {
     }
 
     /// The entry of one key as it was at a revision: nothing else is read for it.
-    async fn get_exact(&self, key: &str, at: Revision) -> Result<Option<Entry>, CacheError> {
+    async fn get_exact(&self, key: &str, at: Revision) -> Result<Option<CacheEntry>, CacheError> {
         if let Some(past) = self.past(at) {
             return Ok(past.get(key).cloned());
         }
@@ -252,13 +252,13 @@ impl Cache {
     }
 
     /// The entry of one key as the cache has it, and whether the store certainly has no other.
-    pub fn peek(&self, key: &str) -> (Option<Entry>, bool) {
+    pub fn peek(&self, key: &str) -> (Option<CacheEntry>, bool) {
         let (snapshot, is_latest) = self.peek_all();
         (snapshot.get(key).cloned(), is_latest)
     }
 
     /// The entry of a key as the store has answered it: the cache's own if it is the same.
-    pub fn entry_of(&self, kv: KeyValue) -> Entry {
+    pub fn entry_of(&self, kv: KeyValue) -> CacheEntry {
         let latest = self.shared.latest();
         match latest.get(&kv.key) {
             Some(known) if known.revision() == kv.mod_revision => known.clone(),

@@ -6,14 +6,14 @@ use imbl::{OrdMap, ordmap::DiffItem};
 
 use super::{
     index::{self, Index, Term},
-    object::{Entry, Object},
+    object::{CacheEntry, Object},
 };
 use crate::Revision;
 
 /// The objects of a resource, and its indexes. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Tree {
-    objects: OrdMap<Arc<str>, Entry>,
+    objects: OrdMap<Arc<str>, CacheEntry>,
     /// The selectable fields that are indexed.
     fields: Arc<[usize]>,
     by_field: Index,
@@ -34,14 +34,14 @@ impl Tree {
     }
 
     /// Sets what is at a key; answers what was there.
-    pub(super) fn set(&mut self, key: &Arc<str>, entry: Option<Entry>) -> Option<Entry> {
+    pub(super) fn set(&mut self, key: &Arc<str>, entry: Option<CacheEntry>) -> Option<CacheEntry> {
         let previous = self.put(key, entry.clone());
-        self.reindex(key, previous.as_ref().and_then(Entry::object), entry.as_ref().and_then(Entry::object));
+        self.reindex(key, previous.as_ref().and_then(CacheEntry::object), entry.as_ref().and_then(CacheEntry::object));
         previous
     }
 
     /// [`Tree::set`] without the indexes, while a tree is filled: [`Tree::index`] makes them of all objects at once.
-    pub(super) fn load(&mut self, entry: Entry) {
+    pub(super) fn load(&mut self, entry: CacheEntry) {
         self.put(&entry.key().clone(), Some(entry));
     }
 
@@ -53,18 +53,18 @@ impl Tree {
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Object>> {
-        self.objects.values().filter_map(Entry::object)
+        self.objects.values().filter_map(CacheEntry::object)
     }
 
-    fn put(&mut self, key: &Arc<str>, entry: Option<Entry>) -> Option<Entry> {
-        self.bytes += entry.as_ref().map_or(0, Entry::size);
-        self.broken += usize::from(matches!(entry, Some(Entry::Broken(_))));
+    fn put(&mut self, key: &Arc<str>, entry: Option<CacheEntry>) -> Option<CacheEntry> {
+        self.bytes += entry.as_ref().map_or(0, CacheEntry::size);
+        self.broken += usize::from(matches!(entry, Some(CacheEntry::Broken(_))));
         let previous = match entry {
             Some(entry) => self.objects.insert(key.clone(), entry),
             None => self.objects.remove(&**key),
         };
-        self.bytes -= previous.as_ref().map_or(0, Entry::size);
-        self.broken -= usize::from(matches!(previous, Some(Entry::Broken(_))));
+        self.bytes -= previous.as_ref().map_or(0, CacheEntry::size);
+        self.broken -= usize::from(matches!(previous, Some(CacheEntry::Broken(_))));
         previous
     }
 
@@ -172,7 +172,7 @@ impl Snapshot {
 
     /// Hands over the entries by which `newer` differs, in key order: what was there, and what is there now. Costs what
     /// differs where one state came of the other.
-    pub fn changes(&self, newer: &Snapshot, mut each: impl FnMut(Option<&Entry>, Option<&Entry>)) {
+    pub fn changes(&self, newer: &Snapshot, mut each: impl FnMut(Option<&CacheEntry>, Option<&CacheEntry>)) {
         for difference in self.tree.objects.diff(&newer.tree.objects) {
             match difference {
                 DiffItem::Add(_, new) => each(None, Some(new)),
@@ -183,13 +183,13 @@ impl Snapshot {
     }
 
     /// What is at a key.
-    pub fn get(&self, key: &str) -> Option<&Entry> {
+    pub fn get(&self, key: &str) -> Option<&CacheEntry> {
         self.tree.objects.get(key)
     }
 
     /// The entries whose keys start with `prefix`, in key order, from `start` (inclusive) if given. O(log n) to begin;
     /// counting what is left looks at no key.
-    pub fn range<'a>(&'a self, prefix: &str, start: Option<&str>) -> impl Iterator<Item = &'a Entry> + use<'a> {
+    pub fn range<'a>(&'a self, prefix: &str, start: Option<&str>) -> impl Iterator<Item = &'a CacheEntry> + use<'a> {
         let from = Bound::Included(start.map_or(prefix, |start| start.max(prefix)));
         let beyond = beyond(prefix);
         let upto = beyond.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -267,11 +267,11 @@ mod tests {
     use crate::cache::Decoded;
 
     /// An object on a node, with the labels `app`, which is the node's name, and `tier`.
-    fn object(key: &str, node: &str) -> Entry {
+    fn object(key: &str, node: &str) -> CacheEntry {
         let labels = [("app", node), ("tier", "web")].into_iter().collect();
         let fields = [node].into_iter().collect();
         let decoded = Decoded { bytes: "{}".into(), fields, labels, ..Decoded::default() };
-        Entry::Object(Arc::new(Object::new(key.into(), 1, 1, true, decoded)))
+        CacheEntry::Object(Arc::new(Object::new(key.into(), 1, 1, true, decoded)))
     }
 
     fn tree(entries: &[(&str, &str)]) -> Tree {
@@ -290,7 +290,7 @@ mod tests {
     fn a_range_is_bounded_by_prefix_and_start() {
         let s = Snapshot::new(1, Arc::new(tree(&[("/r/a/x", ""), ("/r/a/y", ""), ("/r/ab/x", ""), ("/r/b/x", "")])));
         let check = |prefix, start, expect: &[&str]| {
-            assert_eq!(keys(s.range(prefix, start).filter_map(Entry::object)), expect, "{prefix} {start:?}");
+            assert_eq!(keys(s.range(prefix, start).filter_map(CacheEntry::object)), expect, "{prefix} {start:?}");
         };
         check("/r/a/", None, &["/r/a/x", "/r/a/y"]);
         check("/r/a/", Some("/r/a/x\0"), &["/r/a/y"]);
@@ -369,7 +369,7 @@ mod tests {
         let error = crate::cache::DecodeError("bad".into());
         let broken =
             crate::cache::Broken { key: "/r/d".into(), revision: 1, create_revision: 1, error, encrypted: false };
-        t.set(&"/r/d".into(), Some(Entry::Broken(Arc::new(broken))));
+        t.set(&"/r/d".into(), Some(CacheEntry::Broken(Arc::new(broken))));
         let node = [Term::Field(0, "n1".into())];
         assert!(Snapshot::new(1, Arc::new(t.clone())).by_terms(&node, "", None).is_none());
         t.set(&"/r/d".into(), None);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use super::{
     change::{Change, EventType, Filter, WatchEvent},
     index::Term,
-    object::{Entry, Object},
+    object::{CacheEntry, Object},
     reader::{Cache, CacheError, ReadAt},
     snapshot::Snapshot,
     window::{self, Found, Seat},
@@ -358,10 +358,10 @@ impl Initial {
     /// Takes the next batch of selected objects.
     fn take(&mut self, scope: &window::Scope, filter: &dyn Filter) {
         let Some(from) = self.from.take() else { return };
-        let selects = |entry: &&Entry| entry.object().is_some_and(|o| filter.matches(o));
+        let selects = |entry: &&CacheEntry| entry.object().is_some_and(|o| filter.matches(o));
         let last = match scope {
             window::Scope::Key(key) => {
-                self.entries.extend(self.snapshot.get(key).filter(selects).and_then(Entry::object).cloned());
+                self.entries.extend(self.snapshot.get(key).filter(selects).and_then(CacheEntry::object).cloned());
                 return;
             }
             scope => {
@@ -370,8 +370,9 @@ impl Initial {
                     _ => "",
                 };
                 let entries = self.snapshot.range(prefix, Some(&from));
-                let objects = entries
-                    .map(|e| (e.key(), Some(e).filter(|e| scope.admits(e.key(), Some(e))).and_then(Entry::object)));
+                let objects = entries.map(|e| {
+                    (e.key(), Some(e).filter(|e| scope.admits(e.key(), Some(e))).and_then(CacheEntry::object))
+                });
                 take(objects, filter, &mut self.entries)
             }
         };

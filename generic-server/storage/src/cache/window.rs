@@ -15,7 +15,7 @@ use machinery::Str;
 
 use super::{
     change::Change,
-    object::Entry,
+    object::CacheEntry,
     sync::{AtomicUsize, Ordering, RwLock},
     wait::WaitList,
 };
@@ -63,13 +63,13 @@ pub(super) enum Scope {
 
 impl Scope {
     /// Whether an entry belongs to it.
-    pub(super) fn admits(&self, key: &str, entry: Option<&Entry>) -> bool {
+    pub(super) fn admits(&self, key: &str, entry: Option<&CacheEntry>) -> bool {
         match self {
             Scope::All => true,
             Scope::Parent(parent) => parent_of(key) == &**parent,
             Scope::Key(k) => key == &**k,
             Scope::Field(field, value) => {
-                entry.and_then(Entry::object).is_some_and(|o| o.fields().get(*field) == Some(value.as_str()))
+                entry.and_then(CacheEntry::object).is_some_and(|o| o.fields().get(*field) == Some(value.as_str()))
             }
         }
     }
@@ -257,8 +257,8 @@ impl Logs {
         self.by_parent.get(parent_of(&change.key)).into_iter().for_each(&mut visit);
         self.by_key.get(&change.key).into_iter().for_each(&mut visit);
         for (field, values) in &self.by_field {
-            let value = |e: &'_ Option<Entry>| -> Option<Str> {
-                e.as_ref().and_then(Entry::object).and_then(|o| o.fields().get(*field)).map(Str::from)
+            let value = |e: &'_ Option<CacheEntry>| -> Option<Str> {
+                e.as_ref().and_then(CacheEntry::object).and_then(|o| o.fields().get(*field)).map(Str::from)
             };
             let (old, new) = (value(&change.previous), value(&change.current));
             if old != new {
@@ -433,11 +433,11 @@ impl Window {
     }
 
     /// How many readers a change of this entry would reach.
-    pub(super) fn readers(&self, key: &str, entry: Option<&Entry>) -> usize {
+    pub(super) fn readers(&self, key: &str, entry: Option<&CacheEntry>) -> usize {
         let logs = self.logs.read();
         let users = |log: Option<&Arc<Log>>| log.map_or(0, |log| log.users.load(Ordering::Relaxed));
         let fields = logs.by_field.iter().map(|(field, values)| {
-            let value = entry.and_then(Entry::object).and_then(|object| object.fields().get(*field));
+            let value = entry.and_then(CacheEntry::object).and_then(|object| object.fields().get(*field));
             users(value.and_then(|value| values.get(value)))
         });
         users(Some(&logs.main))

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::{
-    Options,
+    CacheOptions,
     change::Change,
     forms::FormBudget,
     metrics::Counters,
-    object::{Broken, Decode, DecodeError, Entry, Object},
+    object::{Broken, CacheEntry, Decode, DecodeError, Object},
     snapshot::{Snapshot, Tree},
     sync::{AtomicU64, Mutex, Ordering, RwLock},
     window::{Log, Window},
@@ -41,7 +41,7 @@ pub(super) enum Phase {
 pub(super) struct Shared {
     pub(super) prefix: String,
     pub(super) decode: Arc<dyn Decode>,
-    pub(super) options: Options,
+    pub(super) options: CacheOptions,
     /// The latest snapshot. Who sees its revision finds its changes in the window.
     latest: RwLock<Snapshot>,
     /// Its revision.
@@ -60,7 +60,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(prefix: String, decode: Arc<dyn Decode>, options: Options) -> Self {
+    pub(super) fn new(prefix: String, decode: Arc<dyn Decode>, options: CacheOptions) -> Self {
         let tree = Arc::new(Tree::new(&options.indexed, options.labels_from));
         Shared {
             prefix,
@@ -109,24 +109,30 @@ impl Shared {
     }
 
     /// Decodes a stored value; what cannot be decoded becomes an entry that says so.
-    pub(super) fn entry(&self, key: Arc<str>, value: &Bytes, revision: Revision, create_revision: Revision) -> Entry {
+    pub(super) fn entry(
+        &self,
+        key: Arc<str>,
+        value: &Bytes,
+        revision: Revision,
+        create_revision: Revision,
+    ) -> CacheEntry {
         let decoded = catch_unwind(AssertUnwindSafe(|| self.decode.decode(&key, value, revision)))
             .unwrap_or_else(|_| Err(DecodeError("the decoder panicked".into())));
         match decoded {
             Ok(decoded) => {
                 let namespaced = self.options.namespaced;
-                Entry::Object(Arc::new(Object::new(key, revision, create_revision, namespaced, decoded)))
+                CacheEntry::Object(Arc::new(Object::new(key, revision, create_revision, namespaced, decoded)))
             }
             Err(error) => {
                 self.counters.broken.add(1);
                 let encrypted = crate::encrypt::broken(value).is_some();
-                Entry::Broken(Arc::new(Broken { key, revision, create_revision, error, encrypted }))
+                CacheEntry::Broken(Arc::new(Broken { key, revision, create_revision, error, encrypted }))
             }
         }
     }
 
     /// [`Shared::entry`] of a key as a range read found it.
-    pub(super) fn entry_of(&self, kv: KeyValue) -> Entry {
+    pub(super) fn entry_of(&self, kv: KeyValue) -> CacheEntry {
         self.entry(kv.key, &kv.value, kv.mod_revision, kv.create_revision)
     }
 
@@ -164,7 +170,7 @@ impl Shared {
         let tree = latest.advance(newest);
         for (event, (key, current)) in events.iter().zip(entries) {
             let previous = tree.set(&key, current.clone());
-            lost |= current.is_none() && matches!(previous, Some(Entry::Broken(_)));
+            lost |= current.is_none() && matches!(previous, Some(CacheEntry::Broken(_)));
             if current.is_some() || previous.is_some() {
                 changes.push(Arc::new(Change::new(event.revision, now, key, current, previous)));
             }
@@ -179,7 +185,7 @@ impl Shared {
     }
 
     /// The entries that the events leave, each with its key as it is held already, so that versions share one copy.
-    fn decode_all(&self, events: &[Event]) -> Vec<(Arc<str>, Option<Entry>)> {
+    fn decode_all(&self, events: &[Event]) -> Vec<(Arc<str>, Option<CacheEntry>)> {
         let keys: Vec<Arc<str>> = {
             let latest = self.latest.read();
             events.iter().map(|event| latest.tree().shared_key(&event.key)).collect()

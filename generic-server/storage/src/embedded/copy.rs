@@ -227,7 +227,7 @@ mod tests {
 
     use super::{
         super::{
-            Embedded, Options,
+            Embedded, EmbeddedOptions,
             read::{Past, changes},
         },
         *,
@@ -242,12 +242,12 @@ mod tests {
     #[tokio::test]
     async fn a_read_is_begun_again_when_a_copy_takes_the_databases_place() {
         let dir = tempfile::tempdir().expect("a folder");
-        let store = Embedded::open(dir.path(), Options::default()).expect("open");
+        let store = Embedded::open(dir.path(), EmbeddedOptions::default()).expect("open");
         store.put("/a", Bytes::from_static(b"1"), Expect::Absent, None).await.expect("written");
         // After a start the database has what the journal had.
         store.close().await;
         drop(store);
-        let store = Embedded::open(dir.path(), Options::default()).expect("open");
+        let store = Embedded::open(dir.path(), EmbeddedOptions::default()).expect("open");
         let shared = &store.shared;
         let mut rounds = 0;
         let found = shared.reading(|| {

@@ -68,7 +68,7 @@ use crate::{Error, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, 
 
 /// How an embedded store works.
 #[derive(Clone)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// Answers writes before they are on the disk: a crash loses up to a tenth of a second of them. Off: an answered
     /// write survives power loss.
     pub relaxed: bool,
@@ -93,9 +93,9 @@ pub struct Options {
     pub files: Arc<dyn FileSystem>,
 }
 
-impl Default for Options {
+impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Options {
+        EmbeddedOptions {
             relaxed: false,
             compaction_interval: Duration::from_secs(300),
             checkpoint_after: Duration::from_secs(5),
@@ -109,9 +109,9 @@ impl Default for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for EmbeddedOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("EmbeddedOptions")
             .field("relaxed", &self.relaxed)
             .field("compaction_interval", &self.compaction_interval)
             .field("cache", &self.cache)
@@ -126,7 +126,7 @@ pub struct Embedded {
 
 /// What the writer, the readers and the callers share.
 struct Shared {
-    options: Options,
+    options: EmbeddedOptions,
     folder: Folder,
     index: RwLock<Index>,
     /// What was answered, or soon is, and the database does not yet have.
@@ -152,7 +152,7 @@ impl Embedded {
     ///
     /// Fails with [`Error::Locked`], [`Error::NewerFormat`], [`Error::NewerSnapshot`], [`Error::Corrupt`] (naming the table), [`Error::NoSpace`] or
     /// [`Error::Unavailable`].
-    pub fn open(dir: &Path, options: Options) -> Result<Arc<Embedded>, Error> {
+    pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Arc<Embedded>, Error> {
         let folder = Folder::take(dir, options.files.clone())?;
         let begins = options.from_snapshot.as_deref().filter(|_| folder.is_used().is_ok_and(|used| !used));
         let Opened { database, mut loaded, journal } = match begins {

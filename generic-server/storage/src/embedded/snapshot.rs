@@ -20,7 +20,7 @@ use redb::{Database, StorageBackend};
 use tokio::sync::oneshot;
 
 use super::{
-    Embedded, Options, Shared, blocking,
+    Embedded, EmbeddedOptions, Shared, blocking,
     disk::{failed, io_failed, open_database, sound},
     files::{self, FileSystem, parent},
     folder::{COPY, DATABASE, Folder, Opened, load},
@@ -294,9 +294,9 @@ fn partial(file: &Path) -> PathBuf {
 }
 
 /// Makes a snapshot the content of a data folder, unless that holds a store already; whether it did. See
-/// [`Options::from_snapshot`].
+/// [`EmbeddedOptions::from_snapshot`].
 pub fn start_from(snapshot: &Path, dir: &Path) -> Result<bool, Error> {
-    let folder = Folder::take(dir, Options::default().files)?;
+    let folder = Folder::take(dir, EmbeddedOptions::default().files)?;
     if folder.is_used()? {
         return Ok(false);
     }

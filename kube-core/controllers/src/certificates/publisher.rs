@@ -10,7 +10,7 @@ use machinery::{
     object,
 };
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 use tokio::time::Instant;
 
 use crate::{
@@ -122,7 +122,7 @@ async fn sync(shared: &Shared, served: &Served) -> Result<Outcome, Status> {
     let snapshot = lister.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
     let known: Vec<Arc<Object>> =
-        snapshot.range("", None).filter_map(Entry::object).filter(|b| is_ours(b)).cloned().collect();
+        snapshot.range("", None).filter_map(CacheEntry::object).filter(|b| is_ours(b)).cloned().collect();
     match known.iter().find(|bundle| bundle.name() == name) {
         None => create(&client, &bundles, (served.version, &name), authority).await?,
         Some(bundle) => {

@@ -15,7 +15,7 @@ use machinery::{
     json::scan,
     meta::{GrRef, Meta, Timestamp, int_or_percent::IntOrPercent, selector::LabelSelector, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 
 use crate::{
     events::{About, Events},
@@ -152,7 +152,7 @@ impl Controller {
         let lister = self.shared.lister("", "pods");
         let snapshot = lister.cache().read(ReadAt::Latest).await;
         let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
-        let pods = snapshot.range(&lister.namespace_prefix(&key.namespace), None).filter_map(Entry::object);
+        let pods = snapshot.range(&lister.namespace_prefix(&key.namespace), None).filter_map(CacheEntry::object);
         let pods = pods.filter(|pod| selector.matches_with(|label| pod.labels().get(label)));
         let pods = pods.map(|pod| lister.decode(pod.bytes())).collect::<Result<Vec<_>, _>>()?;
         if pods.is_empty() {

@@ -22,7 +22,7 @@ use machinery::{
     Value,
     meta::{GrRef, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt, Snapshot, Term};
+use storage::cache::{CacheEntry, Object, ReadAt, Snapshot, Term};
 
 pub(crate) use controller::run;
 pub(crate) use mirroring::run as mirror;
@@ -60,7 +60,7 @@ fn labelled<'a>(
     let holds = |object: &&Arc<Object>| labels.iter().all(|(key, value)| object.labels().get(key) == Some(value));
     match snapshot.by_terms(&terms, &prefix, None) {
         Some(found) => found.into_iter().filter(holds).collect(),
-        None => snapshot.range(&prefix, None).filter_map(Entry::object).filter(holds).collect(),
+        None => snapshot.range(&prefix, None).filter_map(CacheEntry::object).filter(holds).collect(),
     }
 }
 

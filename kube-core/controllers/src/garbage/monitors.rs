@@ -12,7 +12,7 @@ use machinery::{
     meta::{GrRef, GroupResource},
     request::Verb,
 };
-use storage::cache::{Entry, EventType, Everything, Followed, ReadAt, Scope, Snapshot, WatchEvent};
+use storage::cache::{CacheEntry, EventType, Everything, Followed, ReadAt, Scope, Snapshot, WatchEvent};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
@@ -199,7 +199,7 @@ impl Monitors {
     async fn pull(&self, monitor: &Monitor) {
         let mut told = monitor.told.lock().await;
         let latest = monitor.kind.lister.cache().latest();
-        let mut changes: Vec<(Option<Entry>, Option<Entry>)> = Vec::new();
+        let mut changes: Vec<(Option<CacheEntry>, Option<CacheEntry>)> = Vec::new();
         match &*told {
             Some(last) if last.shares(&latest) => return,
             Some(last) => last.changes(&latest, |old, new| changes.push((old.cloned(), new.cloned()))),
@@ -225,15 +225,15 @@ impl Monitors {
         graph: &mut Graph<Arc<Kind>>,
         list: &List,
         monitor: &Monitor,
-        (old, new): (Option<&Entry>, Option<&Entry>),
+        (old, new): (Option<&CacheEntry>, Option<&CacheEntry>),
         work: &mut Vec<super::Work>,
     ) {
         let new = match new {
-            Some(Entry::Object(new)) => Some((new, Facts::read(new.bytes()))),
-            Some(Entry::Broken(_)) => return, // nothing is known of it, but it is not gone
+            Some(CacheEntry::Object(new)) => Some((new, Facts::read(new.bytes()))),
+            Some(CacheEntry::Broken(_)) => return, // nothing is known of it, but it is not gone
             None => None,
         };
-        if let Some(Entry::Object(old)) = old {
+        if let Some(CacheEntry::Object(old)) = old {
             let uid = scan::text(old.bytes(), &["metadata", "uid"]).unwrap_or_default();
             if new.as_ref().is_none_or(|(_, facts)| facts.uid != *uid) {
                 graph.remove(&uid, work);
@@ -258,6 +258,6 @@ fn is_known(list: &List, reference: &Reference, place: &Place<Arc<Kind>>) -> boo
         return false;
     }
     let snapshot = kind.lister.cache().latest();
-    let found = snapshot.get(&kind.lister.key(namespace, &reference.name)).and_then(Entry::object);
+    let found = snapshot.get(&kind.lister.key(namespace, &reference.name)).and_then(CacheEntry::object);
     found.is_some_and(|owner| scan::text(owner.bytes(), &["metadata", "uid"]).is_some_and(|uid| *uid == *reference.uid))
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use machinery::{Str, Value, json::scan, meta::status::Status};
-use storage::cache::{Entry, ReadAt};
+use storage::cache::{CacheEntry, ReadAt};
 use tokio::time::Instant;
 
 use super::{
@@ -170,9 +170,9 @@ impl Owners {
         let list = self.kinds.list();
         let Some(namespaces) = list.resource("", "namespaces") else { return false };
         let (namespaces, owners) = (namespaces.lister.cache().latest(), kind.lister.cache().latest());
-        namespaces.range("", None).filter_map(Entry::object).any(|namespace| {
+        namespaces.range("", None).filter_map(CacheEntry::object).any(|namespace| {
             let key = kind.lister.key(namespace.name(), &reference.name);
-            let owner = owners.get(&key).and_then(Entry::object);
+            let owner = owners.get(&key).and_then(CacheEntry::object);
             owner.is_some_and(|o| scan::text(o.bytes(), &["metadata", "uid"]).is_some_and(|uid| *uid == *reference.uid))
         })
     }

@@ -15,7 +15,7 @@ use machinery::{
     json::scan,
     meta::{GrRef, Meta, Timestamp, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 
 use crate::{
     client::segment,
@@ -72,7 +72,8 @@ async fn all(shared: &Shared, resource: &Resource) -> Result<Vec<Value>, Status>
     let lister = shared.lister(MIGRATIONS.group, MIGRATIONS.resource);
     let snapshot = lister.cache().read(ReadAt::Latest).await;
     let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
-    let migrations = snapshot.range("", None).filter_map(Entry::object).map(|object| lister.decode(object.bytes()));
+    let migrations =
+        snapshot.range("", None).filter_map(CacheEntry::object).map(|object| lister.decode(object.bytes()));
     let migrations = migrations.collect::<Result<Vec<_>, _>>()?;
     let of = |migration: &Value, member: &str| {
         Str::from(migration.str_at(&["spec", "resource", member]).unwrap_or_default())

@@ -10,7 +10,7 @@ use machinery::{
     object,
     request::Verb,
 };
-use storage::cache::{Entry, Object, ReadAt, Snapshot};
+use storage::cache::{CacheEntry, Object, ReadAt, Snapshot};
 
 use super::{NAME, Resource};
 use crate::{client::Client, kinds::Kind, shared::Shared};
@@ -49,7 +49,7 @@ pub(super) async fn latest(kind: &Kind) -> Result<Snapshot, Status> {
 pub(super) async fn migrate(shared: &Shared, kind: &Kind, until: u64) -> Result<Option<String>, Status> {
     let snapshot = latest(kind).await?;
     let client = shared.client();
-    for object in snapshot.range("", None).filter_map(Entry::object).filter(|object| object.revision() <= until) {
+    for object in snapshot.range("", None).filter_map(CacheEntry::object).filter(|object| object.revision() <= until) {
         match write(&client, kind, object).await {
             Ok(()) => {}
             Err(status) if status.is_conflict() => {}

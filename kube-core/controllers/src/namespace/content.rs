@@ -10,7 +10,7 @@ use machinery::{
     meta::{GvrRef, Meta, Timestamp, status::Status},
     request::Verb,
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 
 use super::remote::Resource;
 use crate::{
@@ -72,13 +72,13 @@ impl Content<'_> {
             self.delete_rest(kind).await?;
         }
         let left = self.entries(kind).await?;
-        let finalizers = left.iter().filter_map(Entry::object).flat_map(|object| finalizers_of(object.bytes()));
+        let finalizers = left.iter().filter_map(CacheEntry::object).flat_map(|object| finalizers_of(object.bytes()));
         deleted.count(left.len(), finalizers);
         deleted.judge(self.namespace, GvrRef::new(&kind.group, &kind.version, &kind.plural))
     }
 
     /// What there is, as the store has it.
-    async fn entries(&self, kind: &Kind) -> Result<Vec<Entry>, Status> {
+    async fn entries(&self, kind: &Kind) -> Result<Vec<CacheEntry>, Status> {
         kind.lister.ready().await?;
         let snapshot = kind.lister.cache().read(ReadAt::Latest).await;
         let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
@@ -94,12 +94,12 @@ impl Content<'_> {
     }
 
     /// Deletes these objects side by side, and no others of the same names.
-    pub(super) async fn delete_seen(&self, kind: &Kind, entries: &[Entry]) -> Result<(), Status> {
+    pub(super) async fn delete_seen(&self, kind: &Kind, entries: &[CacheEntry]) -> Result<(), Status> {
         let path_and_uid = |object: &Arc<Object>| {
             let uid = scan::text(object.bytes(), &["metadata", "uid"]).unwrap_or_default().into_owned();
             (kind.path(self.namespace, object.name()), uid)
         };
-        let objects: Vec<_> = entries.iter().filter_map(Entry::object).map(path_and_uid).collect();
+        let objects: Vec<_> = entries.iter().filter_map(CacheEntry::object).map(path_and_uid).collect();
         let results = stream::iter(objects).map(|(path, uid)| {
             let client = self.client.clone();
             // Tasks of their own, so that all cores take part.
@@ -118,8 +118,8 @@ impl Content<'_> {
     }
 
     /// The longest that any of these pods may still take; 0 when that time is over.
-    fn estimate(&self, pods: &[Entry]) -> i64 {
-        let grace = |entry: &Entry| {
+    fn estimate(&self, pods: &[CacheEntry]) -> i64 {
+        let grace = |entry: &CacheEntry| {
             let pod = entry.object()?.bytes();
             if matches!(scan::text(pod, &["status", "phase"]).as_deref(), Some("Succeeded" | "Failed")) {
                 return None;

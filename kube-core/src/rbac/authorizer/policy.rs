@@ -7,7 +7,7 @@ use auth::User;
 use generic_server::registry::Lister;
 use imbl::{HashMap, Vector};
 use machinery::{Str, Value, request::RequestInfo};
-use storage::cache::{Entry, Snapshot};
+use storage::cache::{CacheEntry, Snapshot};
 
 use super::rule::{Asked, Role, Rule};
 
@@ -191,8 +191,8 @@ impl Policy {
     }
 
     /// Takes in that an object is another one now.
-    fn change(&mut self, registry: &Lister, old: Option<&Entry>, new: Option<&Entry>) {
-        let read = |entry: Option<&Entry>| {
+    fn change(&mut self, registry: &Lister, old: Option<&CacheEntry>, new: Option<&CacheEntry>) {
+        let read = |entry: Option<&CacheEntry>| {
             let object = entry?.object()?;
             let namespace = registry.row.namespaced.then(|| Str::from(object.namespace().unwrap_or_default()));
             Some((object.key().clone(), namespace, Str::from(object.name()), registry.decode(object.bytes()).ok()?))

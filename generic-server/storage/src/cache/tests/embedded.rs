@@ -9,7 +9,7 @@ const WRITES: usize = 30;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_writer_finds_its_acknowledged_write_and_every_watcher_all_of_them_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let store = embedded::Embedded::open(folder.path(), embedded::Options::default()).unwrap();
+    let store = embedded::Embedded::open(folder.path(), embedded::EmbeddedOptions::default()).unwrap();
     let cache = cache_with(store.clone(), options()).await;
     let watching = tokio::spawn({
         let cache = cache.clone();
@@ -51,7 +51,7 @@ async fn every_writer_finds_its_acknowledged_write_and_every_watcher_all_of_them
 
     // Another process finds the same.
     let before = show(&cache.latest());
-    let store = embedded::Embedded::open(folder.path(), embedded::Options::default()).unwrap();
+    let store = embedded::Embedded::open(folder.path(), embedded::EmbeddedOptions::default()).unwrap();
     let cache = cache_with(store.clone(), options()).await;
     assert_eq!(show(&cache.read(ReadAt::Latest).await.unwrap()), before);
     store.close().await;

@@ -122,7 +122,7 @@ async fn a_follower_starts_over_when_events_were_missed() {
 async fn what_is_too_old_leaves_the_window_though_no_new_changes_come() {
     let store = Memory::new();
     let window = WindowLimits { min_changes: 2, max_age: Duration::from_millis(50), ..WindowLimits::default() };
-    let cache = cache_with(store.clone(), Options { window, ..options() }).await;
+    let cache = cache_with(store.clone(), CacheOptions { window, ..options() }).await;
     let scope = Scope::Namespace("a".into());
     let mut watcher = cache.watch(Start::Now, WatchOptions { scope, ..all() }).await.unwrap();
     let mut last = 0;

@@ -40,11 +40,17 @@ impl Decode for Words {
 
 const PREFIX: &str = "/r/things/";
 
-fn options() -> Options {
-    Options { indexed: vec![0], labels_from: 3, page: 3, patience: Duration::from_secs(30), ..Options::default() }
+fn options() -> CacheOptions {
+    CacheOptions {
+        indexed: vec![0],
+        labels_from: 3,
+        page: 3,
+        patience: Duration::from_secs(30),
+        ..CacheOptions::default()
+    }
 }
 
-async fn cache_with(store: Arc<dyn Store>, options: Options) -> Arc<Cache> {
+async fn cache_with(store: Arc<dyn Store>, options: CacheOptions) -> Arc<Cache> {
     let cache = Cache::start(store, PREFIX.into(), Arc::new(Words), options);
     cache.ready().await.unwrap();
     while !cache.is_live() {
@@ -75,11 +81,11 @@ async fn delete(store: &dyn Store, name: &str) -> Revision {
 
 /// `name=text` of all objects, in order; `name!` for one that is broken.
 fn show(snapshot: &Snapshot) -> String {
-    let show = |entry: &Entry| {
+    let show = |entry: &CacheEntry| {
         let name = &entry.key()[PREFIX.len()..];
         match entry {
-            Entry::Object(o) => format!("{name}={}", text(o)),
-            Entry::Broken(_) => format!("{name}!"),
+            CacheEntry::Object(o) => format!("{name}={}", text(o)),
+            CacheEntry::Broken(_) => format!("{name}!"),
         }
     };
     snapshot.range("", None).map(show).collect::<Vec<_>>().join(" ")

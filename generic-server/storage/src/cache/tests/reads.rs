@@ -35,7 +35,7 @@ async fn the_first_list_is_paged_and_complete() {
     let cache = cache_with(store.clone(), options()).await;
     let snapshot = cache.read(ReadAt::Any).await.unwrap();
     assert_eq!(show(&snapshot), "ns/0=0 ns/1=1 ns/2=2 ns/3=3 ns/4=4 ns/5! ns/6=6 ns/7=7 ns/8=8 ns/9=9");
-    let Some(Entry::Object(object)) = snapshot.get("/r/things/ns/7") else { panic!() };
+    let Some(CacheEntry::Object(object)) = snapshot.get("/r/things/ns/7") else { panic!() };
     assert_eq!((object.name(), object.namespace(), object.create_revision()), ("7", Some("ns"), object.revision()));
     assert_eq!((object.labels().get("l"), object.field(0)), (Some("l"), "f"));
 }
@@ -46,7 +46,7 @@ async fn a_value_that_cannot_be_decoded_is_an_entry_that_says_so() {
     put(&*store, "a/x", "l f 1").await;
     put(&*store, "a/x", "!").await;
     let snapshot = cache.read(ReadAt::Latest).await.unwrap();
-    let Some(Entry::Broken(broken)) = snapshot.get("/r/things/a/x") else { panic!() };
+    let Some(CacheEntry::Broken(broken)) = snapshot.get("/r/things/a/x") else { panic!() };
     assert_eq!(broken.error.to_string(), "not three words: \"!\"");
     put(&*store, "a/x", "l f 2").await;
     assert_eq!(show(&cache.latest()), "a/x=2");

@@ -18,7 +18,7 @@ use machinery::{
     json::scan,
     meta::{GrRef, ip::Family, status::Status},
 };
-use storage::cache::{Entry, Object, Snapshot};
+use storage::cache::{CacheEntry, Object, Snapshot};
 use tokio::sync::Notify;
 
 use super::{
@@ -179,7 +179,7 @@ impl Controller {
         loop {
             let (snapshot, lister) = (nodes.cache().latest(), nodes.clone());
             let read = compute(move || {
-                let nodes = snapshot.range("", None).filter_map(Entry::object);
+                let nodes = snapshot.range("", None).filter_map(CacheEntry::object);
                 nodes.filter_map(|node| lister.decode(node.bytes()).ok()).collect::<Vec<Value>>()
             });
             let Ok(read) = read.await else { return };
