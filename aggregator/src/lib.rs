@@ -30,7 +30,7 @@ use generic_server::{
     pages::{Discovery, DiscoveryPaths},
     registry::{Backing, Listers, Registries, Registry},
     request::Request,
-    server::{Builder, Claims, GenericServer},
+    server::{Builder, GenericServer, ServerScope},
     table::{Endpoints, ResourceTable, entries},
     tasks::Task,
 };
@@ -91,7 +91,7 @@ pub fn build(options: Options<'_>) -> Aggregator {
         availability::control(registry.clone(), backends.clone()),
     ];
     let versions = Versions { backends, discovery: DiscoveryPaths(discovery.clone()) };
-    let builder = Builder::new("aggregator", Claims::Groups)
+    let builder = Builder::new("aggregator", ServerScope::Groups)
         .table(options.table)
         .versions(Arc::new(versions))
         .delegate(options.delegate);

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use generic_server::{
     admission::Admission,
     registry::{Backing, Lister, Registry},
-    server::{Builder, Claims, GenericServer},
+    server::{Builder, GenericServer, ServerScope},
     table::{ResourceTable, TableEntry},
     tasks::Task,
 };
@@ -66,6 +66,6 @@ pub fn build(options: Options<'_>) -> ApiExtensions {
         openapi: Default::default(),
     });
     table.store(Arc::new(ResourceTable::new([entry].into_iter().filter(|e| backing.settings.serves(&e.row)))));
-    let server = Builder::new("apiextensions", Claims::Groups).table(table.clone()).build();
+    let server = Builder::new("apiextensions", ServerScope::Groups).table(table.clone()).build();
     ApiExtensions { server, definitions, tasks: controller::tasks(&controller), metrics }
 }

@@ -21,7 +21,7 @@ use machinery::request::Route;
 
 /// What a server answers for beyond its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claims {
+pub enum ServerScope {
     /// All of a group that has a row of a built-in type: an unknown version or resource in it is a 404 with a Status.
     Groups,
     /// Only the resources that have a row: anything else is the delegate's.
@@ -32,7 +32,7 @@ pub enum Claims {
 pub struct GenericServer {
     /// A name for logs.
     pub name: &'static str,
-    claims: Claims,
+    claims: ServerScope,
     table: Arc<ArcSwap<ResourceTable>>,
     paths: HashMap<Str, Arc<dyn Endpoint>>,
     prefixes: Vec<(Str, Arc<dyn Endpoint>)>,
@@ -46,7 +46,7 @@ pub struct Builder(GenericServer);
 
 impl Builder {
     /// A server that has nothing yet.
-    pub fn new(name: &'static str, claims: Claims) -> Self {
+    pub fn new(name: &'static str, claims: ServerScope) -> Self {
         Builder(GenericServer {
             name,
             claims,
@@ -182,7 +182,9 @@ impl GenericServer {
             let entry = table.get(&info.group, &info.version, &info.resource);
             match entry {
                 Some(entry) if info.route != Route::Malformed => return Some(Claim::Resource(entry.clone())),
-                _ if self.claims == Claims::Groups && table.group(&info.group).is_some_and(|g| g.is_built_in()) => {
+                _ if self.claims == ServerScope::Groups
+                    && table.group(&info.group).is_some_and(|g| g.is_built_in()) =>
+                {
                     return Some(Claim::NoSuchResource);
                 }
                 _ => {}

@@ -18,7 +18,7 @@ use machinery::{
 
 use crate::{
     conversion::Renamed,
-    strategy::{Kind, Rules},
+    strategy::{KindStrategy, Rules},
     validation::second_look,
 };
 
@@ -80,7 +80,7 @@ impl GroupVersion {
             storage_path: Str::new_static(plural),
             storage_version: meta::GroupVersion::new(Str::new_static(group), Str::new_static(version)),
             conversion: None,
-            strategy: Arc::new(Kind::new(Rules::PLAIN, schema.clone(), second_look(group, kind))),
+            strategy: Arc::new(KindStrategy::new(Rules::PLAIN, schema.clone(), second_look(group, kind))),
             printer: printer::metadata().printer(),
             selectable_fields: Vec::new(),
             unknown_field: UnknownField::default(),
@@ -170,7 +170,8 @@ impl Row {
 
     /// The kind's rules.
     pub(crate) fn strategy(mut self, rules: Rules) -> Self {
-        self.0.strategy = Arc::new(Kind::new(rules, self.0.schema.clone(), second_look(&self.0.group, &self.0.kind)));
+        self.0.strategy =
+            Arc::new(KindStrategy::new(rules, self.0.schema.clone(), second_look(&self.0.group, &self.0.kind)));
         self
     }
 

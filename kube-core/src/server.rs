@@ -8,7 +8,7 @@ use generic_server::{
     admission::Admission,
     flow_control::FlowControl,
     registry::{Backing, Listers, Registries},
-    server::{Builder, Claims, GenericServer},
+    server::{Builder, GenericServer, ServerScope},
     table::{ResourceTable, entries},
     tasks::Task,
 };
@@ -107,7 +107,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
     let entries = entries(rows, &backing.settings, &registries, &endpoints);
     table.store(Arc::new(ResourceTable::new(entries)));
 
-    let mut server = Builder::new("kube-core", Claims::Groups).table(table.clone()).delegate(options.delegate);
+    let mut server = Builder::new("kube-core", ServerScope::Groups).table(table.clone()).delegate(options.delegate);
     for (path, endpoint) in service_accounts::discovery_endpoints(settings, &options.address) {
         // The form with a slash behind is the same document: the index names it once.
         server = if path.ends_with('/') { server.unlisted(path, endpoint) } else { server.path(path, endpoint) };

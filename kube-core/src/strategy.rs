@@ -266,7 +266,7 @@ impl Rules {
 }
 
 /// A kind's rules at work.
-pub(crate) struct Kind {
+pub(crate) struct KindStrategy {
     rules: Rules,
     schema: LazySchema,
     blank: OnceLock<Option<Value>>,
@@ -275,12 +275,12 @@ pub(crate) struct Kind {
     features: Features,
 }
 
-impl Kind {
+impl KindStrategy {
     /// Of a kind whose objects have this schema.
     pub(crate) fn new(mut rules: Rules, schema: LazySchema, second_look: SecondLook) -> Self {
         rules.traits.second_look = second_look;
         let features = Features::default();
-        Kind { rules, schema, blank: OnceLock::new(), gated: OnceLock::new(), features }
+        KindStrategy { rules, schema, blank: OnceLock::new(), gated: OnceLock::new(), features }
     }
 
     /// The status of an object about which nothing has been said, with what Go writes always.
@@ -307,15 +307,15 @@ impl Kind {
     }
 }
 
-impl Strategy for Kind {
+impl Strategy for KindStrategy {
     fn traits(&self) -> &KindTraits {
         &self.rules.traits
     }
 
     fn with_features(&self, features: &Features) -> Option<Arc<dyn Strategy>> {
-        let kind = Kind {
+        let kind = KindStrategy {
             features: features.clone(),
-            ..Kind::new(self.rules, self.schema.clone(), self.rules.traits.second_look)
+            ..KindStrategy::new(self.rules, self.schema.clone(), self.rules.traits.second_look)
         };
         self.rules.feature_defaults.is_some().then(|| Arc::new(kind) as Arc<dyn Strategy>)
     }

@@ -22,7 +22,7 @@ use crate::{
     questions::Asker,
     source::{Binding, Hook, Policy},
     tables::Tables,
-    write::{Request, Subject},
+    write::{Request, WriteAttributes},
 };
 
 /// What policies of both kinds need of the server.
@@ -79,7 +79,7 @@ impl<'a> Seen<'a> {
     }
 
     /// What the policy's conditions say. They see no namespace, and the resource as it was asked for.
-    pub(crate) fn judge<W>(&self, found: &Found<'_>, invocation: &Invocation<'_, W>) -> Verdict {
+    pub(crate) fn judge<W>(&self, found: &MatchedWrite<'_>, invocation: &Invocation<'_, W>) -> Verdict {
         let policy = invocation.policy;
         if policy.conditions.is_empty() {
             return Verdict::Matches;
@@ -91,8 +91,8 @@ impl<'a> Seen<'a> {
 }
 
 /// A write with what was found out about it so far.
-pub(crate) struct Found<'a> {
-    pub(crate) subject: Subject<'a>,
+pub(crate) struct MatchedWrite<'a> {
+    pub(crate) subject: WriteAttributes<'a>,
     /// The objects as the request has them.
     pub(crate) documents: Documents,
     /// The namespace, once it was looked up; null if the write is in none.
@@ -100,7 +100,7 @@ pub(crate) struct Found<'a> {
     asker: Option<Arc<Asker>>,
 }
 
-impl Found<'_> {
+impl MatchedWrite<'_> {
     /// Brings what plugins have made of the document into the object that the registry has; `before`: what it was.
     pub(crate) fn write_back(self, before: &Value, object: &mut Value) {
         let (a, after) = (self.subject.a, self.documents.object);
@@ -124,8 +124,12 @@ impl Engine {
     ///
     /// # Errors
     /// What a webhook that converts answers.
-    pub(crate) async fn begin<'a>(&self, a: &'a Attributes<'a>, object: &Value) -> Result<Option<Found<'a>>, Status> {
-        let subject = Subject::of(a);
+    pub(crate) async fn begin<'a>(
+        &self,
+        a: &'a Attributes<'a>,
+        object: &Value,
+    ) -> Result<Option<MatchedWrite<'a>>, Status> {
+        let subject = WriteAttributes::of(a);
         match is_exempt(&subject) {
             true => Ok(None),
             false => self.look_at(subject, object).await.map(Some),
@@ -136,22 +140,26 @@ impl Engine {
     ///
     /// # Errors
     /// What a webhook that converts answers.
-    pub(crate) async fn begin_any<'a>(&self, a: &'a Attributes<'a>, object: &Value) -> Result<Found<'a>, Status> {
-        self.look_at(Subject::of(a), object).await
+    pub(crate) async fn begin_any<'a>(
+        &self,
+        a: &'a Attributes<'a>,
+        object: &Value,
+    ) -> Result<MatchedWrite<'a>, Status> {
+        self.look_at(WriteAttributes::of(a), object).await
     }
 
-    async fn look_at<'a>(&self, subject: Subject<'a>, object: &Value) -> Result<Found<'a>, Status> {
+    async fn look_at<'a>(&self, subject: WriteAttributes<'a>, object: &Value) -> Result<MatchedWrite<'a>, Status> {
         let a = subject.a;
         let old = a.old.unwrap_or(&Value::Null);
         let documents = Documents {
             object: self.document(a.row, a.subresource, object).await?,
             old: self.document(a.row, a.subresource, old).await?,
         };
-        Ok(Found { subject, documents, namespace: None, asker: None })
+        Ok(MatchedWrite { subject, documents, namespace: None, asker: None })
     }
 
     /// The steps that `hooks` take, in order.
-    pub(crate) async fn plan<'h, W>(&self, found: &mut Found<'_>, hooks: &'h [Hook<W>]) -> Vec<Step<'h, W>> {
+    pub(crate) async fn plan<'h, W>(&self, found: &mut MatchedWrite<'_>, hooks: &'h [Hook<W>]) -> Vec<Step<'h, W>> {
         let mut steps = Vec::new();
         for Hook { policy, bindings } in hooks {
             if !policy.matches.may_match(&found.subject) {
@@ -203,7 +211,7 @@ impl Engine {
     pub(crate) async fn matched(
         &self,
         matches: &crate::matching::Matches,
-        found: &mut Found<'_>,
+        found: &mut MatchedWrite<'_>,
     ) -> Result<Option<Matched>, String> {
         if matches.asks_namespaces() {
             self.look_up_namespace(found).await;
@@ -222,7 +230,7 @@ impl Engine {
     ///
     /// # Errors
     /// What a webhook that converts answers.
-    pub(crate) async fn documents(&self, found: &Found<'_>, matched: &Matched) -> Result<Documents, Status> {
+    pub(crate) async fn documents(&self, found: &MatchedWrite<'_>, matched: &Matched) -> Result<Documents, Status> {
         let Some(entry) = &matched.entry else { return Ok(found.documents.clone()) };
         let sub = found.subject.a.subresource;
         Ok(Documents {
@@ -237,7 +245,7 @@ impl Engine {
     /// What a webhook that converts answers.
     pub(crate) async fn in_request(
         &self,
-        found: &Found<'_>,
+        found: &MatchedWrite<'_>,
         matched: &Matched,
         object: Value,
     ) -> Result<Value, Status> {
@@ -264,7 +272,7 @@ impl Engine {
         Ok(if is_scale(row, subresource) { scale::scale_of(row, &document) } else { document })
     }
 
-    async fn look_up_namespace(&self, found: &mut Found<'_>) {
+    async fn look_up_namespace(&self, found: &mut MatchedWrite<'_>) {
         if found.namespace.is_none() {
             let name = found.subject.namespace;
             let namespace = if name.is_empty() { Ok(Value::Null) } else { self.namespace(name).await };
@@ -282,7 +290,7 @@ impl Engine {
     ///
     /// # Errors
     /// 404 if it is not there.
-    pub(crate) async fn namespace_object(&self, found: &mut Found<'_>) -> Result<Value, Status> {
+    pub(crate) async fn namespace_object(&self, found: &mut MatchedWrite<'_>) -> Result<Value, Status> {
         if found.subject.is_of_namespaces() {
             return Ok(Value::Null);
         }
@@ -298,7 +306,7 @@ impl Engine {
     }
 
     /// Whom the expressions about a write ask.
-    pub(crate) fn asker(&self, found: &mut Found<'_>) -> Arc<Asker> {
+    pub(crate) fn asker(&self, found: &mut MatchedWrite<'_>) -> Arc<Asker> {
         found.asker.get_or_insert_with(|| Asker::new(found.subject.a.user, &self.authorizer)).clone()
     }
 }

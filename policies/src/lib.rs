@@ -54,7 +54,7 @@ pub use tables::Tables;
 
 use engine::Engine;
 use metrics::Metrics;
-use source::{Hook, Source};
+use source::{Hook, PolicySource};
 
 /// What the plugins are built of.
 pub struct Policies {
@@ -106,7 +106,7 @@ impl Policies {
         let lister = |plural: &str| self.listers[plural].clone();
         Ok(Some(match name {
             "ValidatingAdmissionPolicy" => Arc::new(validating::Validating {
-                source: Source::new(
+                source: PolicySource::new(
                     lister("validatingadmissionpolicies"),
                     lister("validatingadmissionpolicybindings"),
                     manifests.of("ValidatingAdmissionPolicy", Hook::all_of)?,
@@ -115,7 +115,7 @@ impl Policies {
                 metrics: self.validating.clone(),
             }),
             "MutatingAdmissionPolicy" => Arc::new(mutating::Mutating {
-                source: Source::new(
+                source: PolicySource::new(
                     lister("mutatingadmissionpolicies"),
                     lister("mutatingadmissionpolicybindings"),
                     manifests.of("MutatingAdmissionPolicy", Hook::all_of)?,

@@ -14,7 +14,7 @@ use machinery::{
 
 use crate::{
     tables::Tables,
-    write::{Subject, kind_through, resource_of},
+    write::{WriteAttributes, kind_through, resource_of},
 };
 
 /// `matchConstraints` of a policy, `matchResources` of a binding.
@@ -82,13 +82,13 @@ impl Rule {
     }
 
     /// Whether it can be about a write in some version of the resource, all of which have the same plural.
-    fn may_be_about(&self, subject: &Subject<'_>) -> bool {
+    fn may_be_about(&self, subject: &WriteAttributes<'_>) -> bool {
         let resource = &subject.resource.resource;
         self.operations.iter().any(|o| o == "*" || o == subject.a.operation.name())
             && self.resources.iter().any(|(r, _)| r == "*" || r == resource)
     }
 
-    fn is_about(&self, subject: &Subject<'_>, resource: &GroupVersionResource) -> bool {
+    fn is_about(&self, subject: &WriteAttributes<'_>, resource: &GroupVersionResource) -> bool {
         let has = |list: &[Str], item: &str| list.iter().any(|i| i == "*" || i == item);
         let is = |pattern: &str, text: &str| pattern == "*" || pattern == text;
         // What has no namespace, and namespaces themselves, are in the cluster's scope.
@@ -147,7 +147,7 @@ impl Matches {
     }
 
     /// Whether any rule can be about the write, whatever its labels are: cheap.
-    pub(crate) fn may_match(&self, subject: &Subject<'_>) -> bool {
+    pub(crate) fn may_match(&self, subject: &WriteAttributes<'_>) -> bool {
         self.rules.is_empty() || self.rules.iter().any(|rule| rule.may_be_about(subject))
     }
 
@@ -157,7 +157,7 @@ impl Matches {
     /// What cannot be found out about the namespace, where all else matches.
     pub(crate) fn matched(
         &self,
-        subject: &Subject<'_>,
+        subject: &WriteAttributes<'_>,
         labelled: &Labelled<'_>,
         tables: &Tables,
     ) -> Result<Option<Matched>, String> {
@@ -180,7 +180,7 @@ impl Matches {
         }
     }
 
-    fn in_namespace(&self, subject: &Subject<'_>, labelled: &Labelled<'_>) -> Result<bool, String> {
+    fn in_namespace(&self, subject: &WriteAttributes<'_>, labelled: &Labelled<'_>) -> Result<bool, String> {
         // What is in no namespace is exempt from nothing; namespaces are known by their own labels.
         if !self.asks_namespaces() || (subject.namespace.is_empty() && !subject.is_of_namespaces()) {
             return Ok(true);
@@ -196,7 +196,7 @@ impl Matches {
     fn through(
         &self,
         rules: &[Rule],
-        subject: &Subject<'_>,
+        subject: &WriteAttributes<'_>,
         tables: &Tables,
         equivalents: &mut Option<Vec<Arc<TableEntry>>>,
     ) -> Option<Matched> {
@@ -240,7 +240,7 @@ pub(crate) fn is_of_policies(row: &Resource) -> bool {
 }
 
 /// Whether policies have no say in a write, wherever they stand: it only asks.
-pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
+pub(crate) fn is_exempt(subject: &WriteAttributes<'_>) -> bool {
     const REVIEWS: [(&str, &str); 6] = [
         ("authentication.k8s.io", "selfsubjectreviews"),
         ("authentication.k8s.io", "tokenreviews"),
@@ -254,7 +254,7 @@ pub(crate) fn is_exempt(subject: &Subject<'_>) -> bool {
 }
 
 /// Whether a namespace that is written is known by the labels that it is written with.
-pub(crate) fn brings_namespace(subject: &Subject<'_>) -> bool {
+pub(crate) fn brings_namespace(subject: &WriteAttributes<'_>) -> bool {
     subject.is_of_namespaces()
         && subject.a.subresource.is_empty()
         && matches!(subject.a.operation, Operation::Create | Operation::Update)

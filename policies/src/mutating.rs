@@ -13,10 +13,10 @@ use crate::{
     activation::{Activation, BUDGET, Expression},
     compile::{Compiler, ExpectedType},
     conditions::Verdict,
-    engine::{Engine, Found, Invocation, Seen, Step},
+    engine::{Engine, Invocation, MatchedWrite, Seen, Step},
     metrics::Metrics,
     patch::{self, Failure},
-    source::{Binding, Policy, Source, Work},
+    source::{Binding, Policy, PolicySource, Work},
     write::Request,
 };
 
@@ -55,7 +55,7 @@ impl Mutation {
     /// What the object becomes.
     fn run(
         &self,
-        found: &Found<'_>,
+        found: &MatchedWrite<'_>,
         invocation: &Invocation<'_, Mutations>,
         seen: &Seen<'_>,
     ) -> Result<Value, Failure> {
@@ -74,7 +74,7 @@ impl Mutation {
 
 /// The plugin.
 pub(crate) struct Mutating {
-    pub(crate) source: Source<Mutations>,
+    pub(crate) source: PolicySource<Mutations>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Metrics,
 }
@@ -142,7 +142,7 @@ impl Mutating {
     /// Makes the changes of one policy.
     async fn invoke(
         &self,
-        found: &mut Found<'_>,
+        found: &mut MatchedWrite<'_>,
         invocation: &Invocation<'_, Mutations>,
         refusals: &mut Refusals,
     ) -> Result<(), Status> {

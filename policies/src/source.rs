@@ -119,7 +119,7 @@ fn by_policy(bindings: impl Iterator<Item = Binding>) -> HashMap<Str, Vec<Bindin
 }
 
 /// The policies of one kind.
-pub(crate) struct Source<W> {
+pub(crate) struct PolicySource<W> {
     policies: Arc<Lister>,
     bindings: Arc<Lister>,
     /// Policies of files.
@@ -144,9 +144,9 @@ struct State<W> {
 /// A policy with the uid and generation that was compiled.
 struct Compiled<W>(Str, i64, Arc<Policy<W>>);
 
-impl<W: Work> Source<W> {
+impl<W: Work> PolicySource<W> {
     pub(crate) fn new(policies: Arc<Lister>, bindings: Arc<Lister>, files: Option<Arc<Static<Hook<W>>>>) -> Self {
-        Source { policies, bindings, files, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
+        PolicySource { policies, bindings, files, state: ArcSwapOption::empty(), compiling: Mutex::new(()) }
     }
 
     /// The policies that may have a say in writes of a row, those of files first, then those that have bindings, by name;

@@ -21,9 +21,9 @@ use crate::{
     activation::{Activation, BUDGET, Expression, Scene},
     compile::{Compiler, ExpectedType},
     conditions::Verdict,
-    engine::{Engine, Found, Invocation, Seen, Step},
+    engine::{Engine, Invocation, MatchedWrite, Seen, Step},
     metrics::Metrics,
-    source::{Binding, Policy, Source, Work},
+    source::{Binding, Policy, PolicySource, Work},
     write::Request,
 };
 
@@ -109,7 +109,7 @@ impl Findings {
 }
 
 impl Policy<Validations> {
-    fn check(&self, found: &Found<'_>, invocation: &Invocation<'_, Validations>, seen: &Seen<'_>) -> Findings {
+    fn check(&self, found: &MatchedWrite<'_>, invocation: &Invocation<'_, Validations>, seen: &Seen<'_>) -> Findings {
         let matched = &invocation.matched;
         let request = Request::new(&found.subject, &matched.kind, &matched.resource);
         match seen.judge(found, invocation) {
@@ -265,7 +265,7 @@ fn failure_note(policy: &str, binding: &Binding, finding: &Finding) -> String {
 
 /// The plugin.
 pub(crate) struct Validating {
-    pub(crate) source: Source<Validations>,
+    pub(crate) source: PolicySource<Validations>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) metrics: Metrics,
 }
@@ -330,7 +330,7 @@ impl Admission for Validating {
 impl Validating {
     async fn evaluate(
         &self,
-        found: &mut Found<'_>,
+        found: &mut MatchedWrite<'_>,
         invocation: &Invocation<'_, Validations>,
         warnings: &mut Vec<String>,
         (refusal, notes): (&mut Refusal, &mut Notes),

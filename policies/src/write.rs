@@ -17,7 +17,7 @@ use machinery::{
 };
 
 /// What is the same for all policies about one write.
-pub(crate) struct Subject<'a> {
+pub(crate) struct WriteAttributes<'a> {
     pub(crate) a: &'a Attributes<'a>,
     /// The kind of the document that the request brings.
     pub(crate) kind: GroupVersionKind,
@@ -28,7 +28,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> WriteAttributes<'a> {
     pub(crate) fn of(a: &'a Attributes<'a>) -> Self {
         let row = a.row;
         let namespace = match a.operation {
@@ -36,7 +36,13 @@ impl<'a> Subject<'a> {
             _ if is_namespaces(row) => a.name,
             _ => a.namespace,
         };
-        Subject { a, kind: kind_through(row, a.subresource), resource: resource_of(row), namespace, name: a.name }
+        WriteAttributes {
+            a,
+            kind: kind_through(row, a.subresource),
+            resource: resource_of(row),
+            namespace,
+            name: a.name,
+        }
     }
 
     /// Whether it is about a namespace itself.
@@ -61,7 +67,7 @@ pub(crate) fn kind_through(row: &Resource, subresource: &str) -> GroupVersionKin
 
 /// The request, made a value when an expression names it.
 pub(crate) struct Request<'a> {
-    subject: Option<&'a Subject<'a>>,
+    subject: Option<&'a WriteAttributes<'a>>,
     /// What the policy has matched, which may be another version than that of the request.
     kind: &'a GroupVersionKind,
     resource: &'a GroupVersionResource,
@@ -75,7 +81,7 @@ static NO_RESOURCE: LazyLock<GroupVersionResource> = LazyLock::new(GroupVersionR
 
 impl<'a> Request<'a> {
     pub(crate) fn new(
-        subject: &'a Subject<'a>,
+        subject: &'a WriteAttributes<'a>,
         kind: &'a GroupVersionKind,
         resource: &'a GroupVersionResource,
     ) -> Self {
@@ -106,7 +112,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn describe(&self, subject: &Subject<'_>) -> Value {
+    fn describe(&self, subject: &WriteAttributes<'_>) -> Value {
         let a = subject.a;
         let mut request = object! {
             "uid" => "",

@@ -7,7 +7,7 @@ use machinery::Str;
 
 use crate::check::Checked;
 use crate::env::Env;
-use crate::syntax::ast::{Call, Expr, Fold, Kind, Literal, operator};
+use crate::syntax::ast::{Call, Expr, ExprKind, Fold, Literal, operator};
 use crate::types::Type;
 
 /// What looking at a character costs.
@@ -108,13 +108,13 @@ struct Estimator<'a> {
 impl Estimator<'_> {
     fn cost(&mut self, expr: &Expr) -> Cost {
         match &expr.kind {
-            Kind::Literal(_) => Cost::fixed(0),
-            Kind::Ident(name) => {
+            ExprKind::Literal(_) => Cost::fixed(0),
+            ExprKind::Ident(name) => {
                 let path = self.local(name).map_or_else(|| vec![name.clone()], |l| l.path.clone());
                 self.paths.insert(expr.id, path);
                 Cost::fixed(1)
             }
-            Kind::Select(select) => {
+            ExprKind::Select(select) => {
                 let mut sum = self.cost(&select.operand);
                 if select.test {
                     return sum;
@@ -126,8 +126,8 @@ impl Estimator<'_> {
                 self.paths.insert(expr.id, path);
                 sum
             }
-            Kind::Call(call) => self.call(expr, call),
-            Kind::List(items) => {
+            ExprKind::Call(call) => self.call(expr, call),
+            ExprKind::List(items) => {
                 let mut sum = Cost::fixed(LIST);
                 let mut value = if items.is_empty() { Cost::fixed(0) } else { Cost { min: u64::MAX, max: 0 } };
                 for item in items {
@@ -137,7 +137,7 @@ impl Estimator<'_> {
                 self.entries.insert(expr.id, Entries { map: false, key: Cost::fixed(1), value });
                 sum
             }
-            Kind::Map(entries) => {
+            ExprKind::Map(entries) => {
                 let mut sum = Cost::fixed(MAP);
                 let empty = if entries.is_empty() { Cost::fixed(0) } else { Cost { min: u64::MAX, max: 0 } };
                 let (mut key, mut value) = (empty, empty);
@@ -149,9 +149,11 @@ impl Estimator<'_> {
                 self.entries.insert(expr.id, Entries { map: true, key, value });
                 sum
             }
-            Kind::Struct(made) => made.fields.iter().fold(Cost::fixed(STRUCT), |sum, f| sum.plus(self.cost(&f.value))),
-            Kind::Fold(fold) if fold.is_bind() => self.bind(expr, fold),
-            Kind::Fold(fold) => self.fold(expr, fold),
+            ExprKind::Struct(made) => {
+                made.fields.iter().fold(Cost::fixed(STRUCT), |sum, f| sum.plus(self.cost(&f.value)))
+            }
+            ExprKind::Fold(fold) if fold.is_bind() => self.bind(expr, fold),
+            ExprKind::Fold(fold) => self.fold(expr, fold),
         }
     }
 
@@ -160,7 +162,7 @@ impl Estimator<'_> {
     }
 
     fn path(&self, expr: &Expr) -> Vec<Str> {
-        if let Kind::Ident(name) = &expr.kind
+        if let ExprKind::Ident(name) = &expr.kind
             && let Some(local) = self.local(name)
         {
             return local.path.clone();
@@ -196,7 +198,7 @@ impl Estimator<'_> {
             return Some(Cost::fixed(1));
         }
         match &expr.kind {
-            Kind::Ident(name) => self.local(name)?.size,
+            ExprKind::Ident(name) => self.local(name)?.size,
             _ => None,
         }
     }
@@ -210,7 +212,7 @@ impl Estimator<'_> {
             return Some(*entries);
         }
         match &expr.kind {
-            Kind::Ident(name) => self.local(name)?.entries,
+            ExprKind::Ident(name) => self.local(name)?.entries,
             _ => None,
         }
     }
@@ -266,12 +268,12 @@ impl Estimator<'_> {
         self.locals.pop();
         let count = self.size_or_unknown(&fold.range);
         match &fold.init.kind {
-            Kind::Literal(_) => {
+            ExprKind::Literal(_) => {
                 if let Some(size) = self.size(&fold.init) {
                     self.sizes.insert(expr.id, size);
                 }
             }
-            Kind::List(_) | Kind::Map(_) => {
+            ExprKind::List(_) | ExprKind::Map(_) => {
                 self.sizes.insert(expr.id, count);
                 if let Some(entries) = self.entries(&fold.step) {
                     self.entries.insert(expr.id, entries);
@@ -385,7 +387,7 @@ impl Estimator<'_> {
             ("replace", Some(s), [old, new, ..]) => (s.scaled(2.0 * CHARACTER), Some(replaced(s, *old, *new))),
             ("split", Some(s), _) => {
                 let most = match call.args.get(1).map(|a| &a.kind) {
-                    Some(Kind::Literal(Literal::Int(n))) => u64::try_from(*n).unwrap_or(s.max),
+                    Some(ExprKind::Literal(Literal::Int(n))) => u64::try_from(*n).unwrap_or(s.max),
                     _ => s.max,
                 };
                 (s.scaled(2.0 * CHARACTER), Some(Cost { min: 0, max: most }))
@@ -480,11 +482,11 @@ pub(crate) fn compares_sizes(id: &str) -> bool {
 
 fn literal_size(expr: &Expr) -> Option<u64> {
     Some(match &expr.kind {
-        Kind::Literal(Literal::String(s)) => s.chars().count() as u64,
-        Kind::Literal(Literal::Bytes(b)) => b.len() as u64,
-        Kind::Literal(_) => 1,
-        Kind::List(items) => items.len() as u64,
-        Kind::Map(entries) => entries.len() as u64,
+        ExprKind::Literal(Literal::String(s)) => s.chars().count() as u64,
+        ExprKind::Literal(Literal::Bytes(b)) => b.len() as u64,
+        ExprKind::Literal(_) => 1,
+        ExprKind::List(items) => items.len() as u64,
+        ExprKind::Map(entries) => entries.len() as u64,
         _ => return None,
     })
 }

@@ -26,9 +26,9 @@ pub struct Kubeconfig {
     /// Whether any certificate will do.
     pub insecure: bool,
     /// The authorities that its certificate is judged by; none: those of the machine.
-    pub authorities: Option<Source>,
+    pub authorities: Option<ContentSource>,
     /// The certificate to show, and its key.
-    pub identity: Option<(Source, Source)>,
+    pub identity: Option<(ContentSource, ContentSource)>,
     /// What to say in the Authorization header.
     pub credentials: Credentials,
     /// Headers to act as somebody else.
@@ -37,7 +37,7 @@ pub struct Kubeconfig {
 
 /// The content of a file: where it is, or itself.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ContentSource {
     /// A file, which may change.
     File(PathBuf),
     /// PEM text.
@@ -112,7 +112,7 @@ impl Kubeconfig {
 
     /// Whether something is said in other files, which may change.
     pub(crate) fn names_files(&self) -> bool {
-        let is_file = |source: &Source| matches!(source, Source::File(_));
+        let is_file = |source: &ContentSource| matches!(source, ContentSource::File(_));
         self.authorities.as_ref().is_some_and(is_file)
             || self.identity.as_ref().is_some_and(|(certificate, key)| is_file(certificate) || is_file(key))
             || matches!(self.credentials, Credentials::TokenFile(_))
@@ -210,7 +210,7 @@ impl<'a> Part<'a> {
     }
 
     /// What a file or what base64 says, not both.
-    fn source(&self, file: &str, data: &str) -> Result<Option<Source>, KubeconfigFault> {
+    fn source(&self, file: &str, data: &str) -> Result<Option<ContentSource>, KubeconfigFault> {
         let (path, text) = (self.text(file)?, self.text(data)?);
         if !path.is_empty() && !text.is_empty() {
             let (data, file, object) = (data.to_owned(), file.to_owned(), self.name.to_owned());
@@ -218,7 +218,7 @@ impl<'a> Part<'a> {
         }
         if !text.is_empty() {
             let bytes = STANDARD.decode(text.trim()).map_err(|_| self.wrong_type(data, "base64"))?;
-            return Ok(Some(Source::Inline(bytes)));
+            return Ok(Some(ContentSource::Inline(bytes)));
         }
         if path.is_empty() {
             return Ok(None);
@@ -228,7 +228,7 @@ impl<'a> Part<'a> {
             let (field, name, why) = (file.to_owned(), self.of.to_owned(), plain(&error));
             return Err(KubeconfigFault::File { field, path, name, why });
         }
-        Ok(Some(Source::File(path)))
+        Ok(Some(ContentSource::File(path)))
     }
 
     fn cluster(&self, name: &str) -> Result<Kubeconfig, KubeconfigFault> {

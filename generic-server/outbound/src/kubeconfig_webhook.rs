@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use traces::Dial;
 
 use crate::{
-    Call, CallError, Credentials, Identity, Kubeconfig, KubeconfigError, Source, Target, Webhook, webhook::Access,
+    Call, CallError, ContentSource, Credentials, Identity, Kubeconfig, KubeconfigError, Webhook, WebhookTarget,
+    webhook::Access,
 };
 
 /// How often files are read that the kubeconfig names (client-go: tokens once a minute).
@@ -131,10 +132,10 @@ fn unread(path: &Path, error: &std::io::Error) -> KubeconfigError {
     KubeconfigError::Content { path: path.to_owned(), why: error.to_string() }
 }
 
-fn content(source: &Source) -> Result<Vec<u8>, KubeconfigError> {
+fn content(source: &ContentSource) -> Result<Vec<u8>, KubeconfigError> {
     match source {
-        Source::Inline(bytes) => Ok(bytes.clone()),
-        Source::File(path) => std::fs::read(path).map_err(|error| unread(path, &error)),
+        ContentSource::Inline(bytes) => Ok(bytes.clone()),
+        ContentSource::File(path) => std::fs::read(path).map_err(|error| unread(path, &error)),
     }
 }
 
@@ -148,7 +149,7 @@ impl Loaded {
             dial: dial.cloned(),
             headers: headers_of(config, &files)?,
         };
-        let target = Target::Url(config.server.as_str().into());
+        let target = WebhookTarget::Url(config.server.as_str().into());
         let webhook = Webhook::with_access(target, access, None);
         webhook.check()?;
         Ok(Loaded { files, webhook })

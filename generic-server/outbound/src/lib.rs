@@ -44,9 +44,9 @@ pub use client::{HttpsClient, OutboundBody, client, client_through, full, plain_
 pub use client_span::ClientSpan;
 pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, GetError, GetFailure, get};
-pub use kubeconfig::{Credentials, Kubeconfig, KubeconfigError, KubeconfigFault, Source};
+pub use kubeconfig::{ContentSource, Credentials, Kubeconfig, KubeconfigError, KubeconfigFault};
 pub use kubeconfig_webhook::KubeconfigWebhook;
 pub use resolve::{ResolveError, Resolver, ServiceRef, Unavailable};
 pub use tls::{ClientError, Identity, Trust};
-pub use webhook::{Call, Target, Webhook};
+pub use webhook::{Call, Webhook, WebhookTarget};
 pub use webhook_users::WebhookUsers;

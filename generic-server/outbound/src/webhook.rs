@@ -31,7 +31,7 @@ const MAX_PATIENCE: usize = 10;
 
 /// Where a webhook is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum WebhookTarget {
     /// At an address: `https://host:port/path`.
     Url(Str),
     /// Behind a service of this cluster.
@@ -43,23 +43,23 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl WebhookTarget {
     /// Where a `clientConfig` says that a webhook is.
     fn of(config: &Value) -> Self {
         let Some(service) = config.get("service").filter(|s| s.as_object().is_some()) else {
-            return Target::Url(config.str_at(&["url"]).unwrap_or_default().into());
+            return WebhookTarget::Url(config.str_at(&["url"]).unwrap_or_default().into());
         };
         let text = |key: &str| Str::from(service.str_at(&[key]).unwrap_or_default());
         let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
         let service_ref = ServiceRef { namespace: text("namespace"), name: text("name"), port };
-        Target::Service { service: service_ref, path: text("path") }
+        WebhookTarget::Service { service: service_ref, path: text("path") }
     }
 
     /// Its host and port, if it has some.
     fn host(&self) -> Option<(String, u16)> {
         match self {
-            Target::Service { service, .. } => Some((service.server_name(), service.port)),
-            Target::Url(url) => {
+            WebhookTarget::Service { service, .. } => Some((service.server_name(), service.port)),
+            WebhookTarget::Url(url) => {
                 let url: Uri = url.parse().ok()?;
                 Some((url.host()?.to_owned(), url.port_u16().unwrap_or(443)))
             }
@@ -69,7 +69,7 @@ impl Target {
 
 /// A webhook. Costs nothing until it is called.
 pub struct Webhook {
-    target: Target,
+    target: WebhookTarget,
     access: Access,
     services: Option<Arc<Resolver>>,
     /// Whether it hears of which trace a call is part.
@@ -116,19 +116,19 @@ struct Address {
 
 impl Webhook {
     /// A webhook. `bundle` holds the authorities of its certificate.
-    pub fn new(target: Target, bundle: Vec<u8>, services: Arc<Resolver>) -> Self {
+    pub fn new(target: WebhookTarget, bundle: Vec<u8>, services: Arc<Resolver>) -> Self {
         let webhook = Webhook::with_access(target, Access { bundle, ..Access::default() }, Some(services));
         Webhook { is_traced: true, ..webhook }
     }
 
-    pub(crate) fn with_access(target: Target, access: Access, services: Option<Arc<Resolver>>) -> Self {
+    pub(crate) fn with_access(target: WebhookTarget, access: Access, services: Option<Arc<Resolver>>) -> Self {
         Webhook { target, access, services, is_traced: false, client: OnceLock::new() }
     }
 
     /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
     pub fn of_config(config: &Value, services: Arc<Resolver>) -> Self {
         let bundle = STANDARD.decode(config.str_at(&["caBundle"]).unwrap_or_default()).unwrap_or_default();
-        Webhook::new(Target::of(config), bundle, services)
+        Webhook::new(WebhookTarget::of(config), bundle, services)
     }
 
     /// The same, called as the one of these users who is for its host.
@@ -228,8 +228,8 @@ impl Webhook {
     fn dial(&self) -> Option<&Dial> {
         let of_services = self.services.as_ref().and_then(|services| {
             let network = match &self.target {
-                Target::Service { .. } => Network::Cluster,
-                Target::Url(_) => Network::ControlPlane,
+                WebhookTarget::Service { .. } => Network::Cluster,
+                WebhookTarget::Url(_) => Network::ControlPlane,
             };
             services.egress.to(network)
         });
@@ -244,8 +244,8 @@ impl Webhook {
             false => Trust::Bundle(bundle),
         };
         let name = match &self.target {
-            Target::Service { service, .. } => Some(service.server_name()),
-            Target::Url(_) => server_name.clone(),
+            WebhookTarget::Service { service, .. } => Some(service.server_name()),
+            WebhookTarget::Url(_) => server_name.clone(),
         };
         webhook_client(self.dial(), trust, name, identity.as_ref())
     }
@@ -253,8 +253,8 @@ impl Webhook {
     /// The URL of a call.
     fn shown(&self, timeout: Duration) -> String {
         let base = match &self.target {
-            Target::Url(url) => url.to_string(),
-            Target::Service { service, path } => {
+            WebhookTarget::Url(url) => url.to_string(),
+            WebhookTarget::Service { service, path } => {
                 let slash = if path.is_empty() || path.starts_with('/') { "" } else { "/" };
                 format!("https://{}:{}{slash}{path}", service.server_name(), service.port)
             }
@@ -269,7 +269,7 @@ impl Webhook {
         let (host, port) = (uri.host().unwrap_or("").to_owned(), uri.port_u16().unwrap_or(default));
         let own = |service: &ServiceRef| host == service.server_name() && port == service.port;
         let service = match &self.target {
-            Target::Service { service, .. } if own(service) => service,
+            WebhookTarget::Service { service, .. } if own(service) => service,
             _ => return Ok(Address { shown: shown.to_owned(), dialled: format!("{host}:{port}"), host, uri }),
         };
         let services = self.services.as_ref().ok_or("services are not known here")?;

@@ -13,7 +13,7 @@ use crate::{
 
 /// Where the objects of a virtual resource come from. They are few, and have kind and apiVersion.
 #[async_trait]
-pub trait Source: Send + Sync {
+pub trait ComputedSource: Send + Sync {
     /// All of them.
     async fn all(&self) -> Vec<Value>;
 
@@ -30,7 +30,7 @@ pub struct Computed<S> {
     source: S,
 }
 
-impl<S: Source> Computed<S> {
+impl<S: ComputedSource> Computed<S> {
     /// Of a row and the source of its objects.
     pub fn new(row: Resource, source: S) -> Self {
         let entry = TableEntry {
@@ -45,7 +45,7 @@ impl<S: Source> Computed<S> {
 }
 
 #[async_trait]
-impl<S: Source> Endpoint for Computed<S> {
+impl<S: ComputedSource> Endpoint for Computed<S> {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
         let view = View::of_request(&request, &self.entry)?;
         if request.info.verb == Verb::Get {

@@ -3,7 +3,7 @@
 //! ShardedListAndWatch.
 
 use cel::syntax::{
-    ast::{Call, Expr, Kind, Literal, operator},
+    ast::{Call, Expr, ExprKind, Literal, operator},
     parse,
 };
 use machinery::{Str, Value, codec::json::scan};
@@ -106,7 +106,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 /// The ranges of calls of `shardRange`, one or several with `||` between them.
 fn collect(expr: &Expr, found: &mut Vec<(Key, Range)>) -> Result<(), String> {
-    let Kind::Call(call) = &expr.kind else {
+    let ExprKind::Call(call) = &expr.kind else {
         return Err(format!("unexpected expression kind {}; expected shardRange() call or || operator", kind(expr)));
     };
     match (call.function.as_str(), call.args.as_slice()) {
@@ -140,16 +140,16 @@ fn range(call: &Call) -> Result<(Key, Range), String> {
 
 fn field_path(expr: &Expr) -> Result<String, String> {
     match &expr.kind {
-        Kind::Ident(name) => Ok(name.to_string()),
-        Kind::Select(select) if !select.test => Ok(format!("{}.{}", field_path(&select.operand)?, select.field)),
+        ExprKind::Ident(name) => Ok(name.to_string()),
+        ExprKind::Select(select) if !select.test => Ok(format!("{}.{}", field_path(&select.operand)?, select.field)),
         _ => Err(format!("expected field path (e.g. object.metadata.uid), got expression kind {}", kind(expr))),
     }
 }
 
 fn hexadecimal(expr: &Expr, name: &str) -> Result<(Str, u128), String> {
     let text = match &expr.kind {
-        Kind::Literal(Literal::String(text)) => text.clone(),
-        Kind::Literal(other) => return Err(format!("{name} must be a string literal, got {}", go_type(other))),
+        ExprKind::Literal(Literal::String(text)) => text.clone(),
+        ExprKind::Literal(other) => return Err(format!("{name} must be a string literal, got {}", go_type(other))),
         _ => return Err(format!("{name} must be a string literal (e.g. '0xff'), got expression kind {}", kind(expr))),
     };
     let Some(digits) = text.strip_prefix("0x") else {
@@ -181,14 +181,14 @@ fn hexadecimal(expr: &Expr, name: &str) -> Result<(Str, u128), String> {
 /// The number that upstream has for what an expression is.
 fn kind(expr: &Expr) -> u8 {
     match &expr.kind {
-        Kind::Call(_) => 1,
-        Kind::Fold(_) => 2,
-        Kind::Ident(_) => 3,
-        Kind::List(_) => 4,
-        Kind::Literal(_) => 5,
-        Kind::Map(_) => 6,
-        Kind::Select(_) => 7,
-        Kind::Struct(_) => 8,
+        ExprKind::Call(_) => 1,
+        ExprKind::Fold(_) => 2,
+        ExprKind::Ident(_) => 3,
+        ExprKind::List(_) => 4,
+        ExprKind::Literal(_) => 5,
+        ExprKind::Map(_) => 6,
+        ExprKind::Select(_) => 7,
+        ExprKind::Struct(_) => 8,
     }
 }
 

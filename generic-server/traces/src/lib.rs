@@ -33,5 +33,5 @@ mod tracer;
 pub use context::{Carried, Context, Remote};
 pub use export::{Destination, Dial, Exporter, Stream};
 pub use queue::{Instrument, Losses};
-pub use span::{Attributes, Kind, Nested, Span, audit_id, client_span, event, inject, is_recording, span};
+pub use span::{Attributes, Nested, Span, SpanKind, audit_id, client_span, event, inject, is_recording, span};
 pub use tracer::{Parent, Tracer};

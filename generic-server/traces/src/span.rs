@@ -25,7 +25,7 @@ const MAX_TEXT: usize = 1024;
 
 /// Which end of a call a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanKind {
     /// Neither.
     Internal = 1,
     /// The one that answers.
@@ -108,7 +108,7 @@ fn attributes(describe: impl FnOnce(&mut Attributes)) -> Vec<KeyValue> {
 pub(crate) struct Beginning {
     pub(crate) instrument: &'static Instrument,
     pub(crate) name: Cow<'static, str>,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SpanKind,
     pub(crate) started: SystemTime,
     pub(crate) parent: Option<Context>,
     /// Whether the parent is of another process.
@@ -179,7 +179,7 @@ impl Span {
         describe: impl FnOnce(&mut Attributes),
     ) -> Self {
         let parent = self.0.as_ref();
-        parent.map_or(Span::NONE, |parent| parent.child(instrument, name.into(), Kind::Internal, describe))
+        parent.map_or(Span::NONE, |parent| parent.child(instrument, name.into(), SpanKind::Internal, describe))
     }
 
     fn recording(&self) -> Option<&Recording> {
@@ -316,7 +316,7 @@ impl Active {
         self: &Arc<Self>,
         instrument: &'static Instrument,
         name: Cow<'static, str>,
-        kind: Kind,
+        kind: SpanKind,
         describe: impl FnOnce(&mut Attributes),
     ) -> Span {
         let Some(recording) = &self.recording else {
@@ -352,19 +352,19 @@ fn current() -> Option<Arc<Active>> {
 
 /// Begins a span in the current one.
 pub fn span(name: impl Into<Cow<'static, str>>, describe: impl FnOnce(&mut Attributes)) -> Span {
-    begin(&COMPONENT, name, Kind::Internal, describe)
+    begin(&COMPONENT, name, SpanKind::Internal, describe)
 }
 
 /// Begins a span in the current one, of a request that goes out by HTTP.
 pub fn client_span(name: impl Into<Cow<'static, str>>, describe: impl FnOnce(&mut Attributes)) -> Span {
-    begin(&HTTP, name, Kind::Client, describe)
+    begin(&HTTP, name, SpanKind::Client, describe)
 }
 
 /// Begins a span in the current one, by another part of the server.
 pub(crate) fn begin(
     instrument: &'static Instrument,
     name: impl Into<Cow<'static, str>>,
-    kind: Kind,
+    kind: SpanKind,
     describe: impl FnOnce(&mut Attributes),
 ) -> Span {
     current().map_or(Span::NONE, |current| current.child(instrument, name.into(), kind, describe))
@@ -373,7 +373,7 @@ pub(crate) fn begin(
 impl Instrument {
     /// Begins a span of a call to another process, in the current one.
     pub fn call(&'static self, name: impl Into<Cow<'static, str>>, describe: impl FnOnce(&mut Attributes)) -> Span {
-        begin(self, name, Kind::Client, describe)
+        begin(self, name, SpanKind::Client, describe)
     }
 }
 

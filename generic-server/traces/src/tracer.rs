@@ -6,7 +6,7 @@ use crate::{
     context::{Carried, Context, Remote},
     export::Exporter,
     queue::{HTTP, Instrument, Losses, Queue},
-    span::{Attributes, Beginning, Kind, Span},
+    span::{Attributes, Beginning, Span, SpanKind},
 };
 
 /// Makes the first spans of requests.
@@ -47,7 +47,7 @@ impl Tracer {
         started: SystemTime,
         describe: impl FnOnce(&mut Attributes),
     ) -> Span {
-        self.begin(Parent::None, None, (instrument, name.into(), Kind::Internal, started), describe)
+        self.begin(Parent::None, None, (instrument, name.into(), SpanKind::Internal, started), describe)
     }
 
     /// Begins the span of a request that came in.
@@ -58,14 +58,14 @@ impl Tracer {
         started: SystemTime,
         describe: impl FnOnce(&mut Attributes),
     ) -> Span {
-        self.begin(parent, Some(audit_id), (&HTTP, name.into(), Kind::Server, started), describe)
+        self.begin(parent, Some(audit_id), (&HTTP, name.into(), SpanKind::Server, started), describe)
     }
 
     fn begin(
         &self,
         parent: Parent<'_>,
         audit_id: Option<&str>,
-        (instrument, name, kind, started): (&'static Instrument, Cow<'static, str>, Kind, SystemTime),
+        (instrument, name, kind, started): (&'static Instrument, Cow<'static, str>, SpanKind, SystemTime),
         describe: impl FnOnce(&mut Attributes),
     ) -> Span {
         let is_remote = matches!(parent, Parent::Trusted(_));

@@ -19,7 +19,7 @@ use machinery::{
 use crate::client::segment;
 
 /// One stored resource, whatever versions it is served in.
-pub(crate) struct Kind {
+pub(crate) struct StoredKind {
     /// Its group.
     pub(crate) group: Str,
     /// The version that requests use: the stored one if it is served.
@@ -40,7 +40,7 @@ pub(crate) struct Kind {
     pub(crate) lister: Arc<Lister>,
 }
 
-impl Kind {
+impl StoredKind {
     /// `v1` or `apps/v1`.
     pub(crate) fn api_version(&self) -> Str {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version).into() }
@@ -75,9 +75,9 @@ pub(crate) fn collection(group: &str, version: &str, plural: &str, namespace: &s
 /// The kinds at one time.
 #[derive(Default)]
 pub(crate) struct List {
-    kinds: Vec<Arc<Kind>>,
-    by_name: HashMap<GroupKind, Arc<Kind>>,
-    by_plural: HashMap<GroupResource, Arc<Kind>>,
+    kinds: Vec<Arc<StoredKind>>,
+    by_name: HashMap<GroupKind, Arc<StoredKind>>,
+    by_plural: HashMap<GroupResource, Arc<StoredKind>>,
 }
 
 impl List {
@@ -97,7 +97,7 @@ impl List {
         for (lister, rows) in places {
             let chosen = rows.iter().find(|entry| entry.row.is_storage_version()).unwrap_or(&rows[0]);
             let row = &chosen.row;
-            let kind = Arc::new(Kind {
+            let kind = Arc::new(StoredKind {
                 group: row.group.clone(),
                 version: row.version.clone(),
                 versions: rows.iter().map(|entry| entry.row.version.clone()).collect(),
@@ -116,27 +116,27 @@ impl List {
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> &[Arc<Kind>] {
+    pub(crate) fn all(&self) -> &[Arc<StoredKind>] {
         &self.kinds
     }
 
     /// The kind that owner references mean by these; it must be served in that version.
-    pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
+    pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<&Arc<StoredKind>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let found = self.by_name.get(&GroupKind::new(group, kind))?;
         found.versions.iter().any(|served| served == version).then_some(found)
     }
 
     /// The kind of a resource.
-    pub(crate) fn resource(&self, of: GrRef<'_>) -> Option<&Arc<Kind>> {
+    pub(crate) fn resource(&self, of: GrRef<'_>) -> Option<&Arc<StoredKind>> {
         self.by_plural.get(&of.to_owned())
     }
 
     /// Those whose objects in namespaces can be deleted, each place of objects once.
-    pub(crate) fn in_namespaces(&self) -> Vec<Arc<Kind>> {
+    pub(crate) fn in_namespaces(&self) -> Vec<Arc<StoredKind>> {
         let mut seen = std::collections::HashSet::new();
-        let deletable = |kind: &&Arc<Kind>| kind.namespaced && kind.verbs.contains(Verb::Delete);
-        let first = |kind: &&Arc<Kind>| seen.insert(kind.lister.prefix().to_owned());
+        let deletable = |kind: &&Arc<StoredKind>| kind.namespaced && kind.verbs.contains(Verb::Delete);
+        let first = |kind: &&Arc<StoredKind>| seen.insert(kind.lister.prefix().to_owned());
         self.kinds.iter().filter(deletable).filter(first).cloned().collect()
     }
 }

@@ -21,7 +21,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use crate::{
     follow::follow,
-    kinds::Kind,
+    kinds::StoredKind,
     objects::{self, Key},
     ready::Ready,
     shared::Shared,
@@ -159,7 +159,7 @@ impl Controller {
     }
 
     /// Has the quotas of a namespace counted in which an object may use less than before.
-    fn object_changed(&self, kind: &Kind, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) {
+    fn object_changed(&self, kind: &StoredKind, old: Option<&Arc<Object>>, new: Option<&Arc<Object>>) {
         let Some(old) = old else { return };
         if new.is_some_and(|new| !may_use_less(kind, old, new)) {
             return;
@@ -224,7 +224,7 @@ impl Controller {
     }
 }
 
-fn is_ruled(kind: &Kind) -> bool {
+fn is_ruled(kind: &StoredKind) -> bool {
     RULED.contains(&GrRef::new(&kind.group, &kind.plural))
 }
 
@@ -235,7 +235,7 @@ fn counted_by_name(quota: &Object) -> HashSet<GroupResource> {
 }
 
 /// Whether a change may free something. Of pods: their end, or another size; of others, what they ask for.
-fn may_use_less(kind: &Kind, old: &Object, new: &Object) -> bool {
+fn may_use_less(kind: &StoredKind, old: &Object, new: &Object) -> bool {
     let differs = |path: &[&str]| scan::field(old.bytes(), path) != scan::field(new.bytes(), path);
     let paths: &[&[&str]] = match kind.plural.as_str() {
         _ if !is_ruled(kind) => &[],

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use generic_server::{
     endpoint::Endpoint,
-    handlers::computed::{Computed, Source},
+    handlers::computed::{Computed, ComputedSource},
 };
 use machinery::{
     Value, array,
@@ -26,7 +26,7 @@ pub(crate) struct ComponentStatuses {
 }
 
 #[async_trait]
-impl Source for ComponentStatuses {
+impl ComputedSource for ComponentStatuses {
     async fn all(&self) -> Vec<Value> {
         let mut all = Vec::new();
         for name in NEIGHBOURS.iter().map(|(name, _)| *name).chain([STORE]) {

@@ -8,7 +8,7 @@ use outbound::Call;
 use traces::Span;
 
 use crate::{
-    engine::Found,
+    engine::MatchedWrite,
     webhooks::{
         Target, Webhooks,
         review::{self, Answer, Unreadable},
@@ -53,7 +53,7 @@ impl Webhooks {
     pub(super) async fn call(
         &self,
         target: &Target<'_>,
-        found: &Found<'_>,
+        found: &MatchedWrite<'_>,
         mutating: bool,
     ) -> (Result<Answer, Failure>, Vec<String>) {
         match self.ask(target, found, mutating).await {
@@ -72,7 +72,7 @@ impl Webhooks {
         }
     }
 
-    async fn ask(&self, target: &Target<'_>, found: &Found<'_>, mutating: bool) -> Result<Answer, Failure> {
+    async fn ask(&self, target: &Target<'_>, found: &MatchedWrite<'_>, mutating: bool) -> Result<Answer, Failure> {
         let hook = target.hook;
         let a = found.subject.a;
         if a.dry_run && !hook.allows_dry_run {
@@ -109,7 +109,7 @@ impl Webhooks {
     pub(super) fn observe<T>(
         &self,
         target: &Target<'_>,
-        found: &Found<'_>,
+        found: &MatchedWrite<'_>,
         result: &Result<T, Failure>,
         begun: Instant,
     ) -> bool {
@@ -130,7 +130,7 @@ impl Webhooks {
 }
 
 /// The span of a call, with upstream's name and attributes.
-fn span(target: &Target<'_>, found: &Found<'_>, mutating: bool, uid: &str) -> Span {
+fn span(target: &Target<'_>, found: &MatchedWrite<'_>, mutating: bool, uid: &str) -> Span {
     let name = if mutating { "Call mutating webhook" } else { "Call validating webhook" };
     traces::span(name, |s| {
         let a = found.subject.a;

@@ -26,17 +26,17 @@ pub(crate) use metrics::Metrics;
 use crate::{
     activation::{Activation, Scene},
     conditions::Verdict,
-    engine::{Documents, Engine, Found},
+    engine::{Documents, Engine, MatchedWrite},
     manifest::{ManifestError, Manifests},
     matching::Matched,
-    webhooks::source::{Callers, Hook, Source},
+    webhooks::source::{Callers, Hook, WebhookSource},
     write::Request,
 };
 
 /// What both plugins work with.
 pub(crate) struct Webhooks {
     engine: Arc<Engine>,
-    source: Source,
+    source: WebhookSource,
     metrics: Metrics,
     /// As metrics call the plugin.
     kind: &'static str,
@@ -65,7 +65,7 @@ pub(crate) fn plugin(
         let files = manifests.of(plugin, move |loaded| Hook::all_of_files(&loaded, &of_files))?;
         Ok::<_, ManifestError>(Webhooks {
             engine: engine.clone(),
-            source: Source::new(lister(plural), callers, files),
+            source: WebhookSource::new(lister(plural), callers, files),
             metrics: metrics.clone(),
             kind,
         })
@@ -88,7 +88,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// A namespace that is not there, a condition that cannot be judged, and what a conversion answers.
-    async fn target<'h>(&self, hook: &'h Hook, found: &mut Found<'_>) -> Result<Option<Target<'h>>, Status> {
+    async fn target<'h>(&self, hook: &'h Hook, found: &mut MatchedWrite<'_>) -> Result<Option<Target<'h>>, Status> {
         if !hook.matches.may_match(&found.subject) {
             return Ok(None);
         }
@@ -101,7 +101,7 @@ impl Webhooks {
         Ok(self.meets_conditions(&target, found).await?.then_some(target))
     }
 
-    async fn meets_conditions(&self, target: &Target<'_>, found: &mut Found<'_>) -> Result<bool, Status> {
+    async fn meets_conditions(&self, target: &Target<'_>, found: &mut MatchedWrite<'_>) -> Result<bool, Status> {
         let conditions = &target.hook.conditions;
         if conditions.is_empty() {
             return Ok(true);

@@ -7,7 +7,7 @@ use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, codec::json, meta::status::Status, patch::json_patch};
 
 use crate::{
-    engine::Found,
+    engine::MatchedWrite,
     patch::conformed,
     webhooks::{Target, Webhooks, call::Failure, notes, review::Answer, source::Hook},
 };
@@ -43,7 +43,7 @@ impl Mutating {
         &self,
         index: usize,
         hook: &Hook,
-        found: &mut Found<'_>,
+        found: &mut MatchedWrite<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(target) = self.0.target(hook, found).await? else { return Ok(()) };
@@ -84,7 +84,7 @@ impl Mutating {
 /// What the object becomes, if the answer changes it.
 fn changed(
     target: &Target<'_>,
-    found: &Found<'_>,
+    found: &MatchedWrite<'_>,
     answer: &Answer,
     place: (usize, usize),
 ) -> Result<Option<Value>, Failure> {

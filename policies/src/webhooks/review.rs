@@ -5,7 +5,7 @@ use machinery::{Str, Value, codec::json, meta::go_text::quote, object, schema::p
 use outbound::{AnswerError, MemberType, ReviewKind, check_response, read_review, stated_kind};
 
 use super::Target;
-use crate::write::{Request, Subject};
+use crate::write::{Request, WriteAttributes};
 
 /// A version of the review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) struct Answer {
 }
 
 /// The question, as it is sent.
-pub(super) fn question(version: Version, uid: &str, subject: &Subject<'_>, target: &Target<'_>) -> Vec<u8> {
+pub(super) fn question(version: Version, uid: &str, subject: &WriteAttributes<'_>, target: &Target<'_>) -> Vec<u8> {
     let mut request = Request::new(subject, &target.matched.kind, &target.matched.resource).value().clone();
     request.set(&["uid"], uid);
     request.set(&["object"], target.documents.object.clone());

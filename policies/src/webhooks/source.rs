@@ -103,7 +103,7 @@ pub(super) struct Callers {
 }
 
 /// The webhooks of one kind of configurations.
-pub(super) struct Source {
+pub(super) struct WebhookSource {
     configurations: Arc<Lister>,
     /// Webhooks of files.
     files: Option<Arc<Static<Arc<Hook>>>>,
@@ -130,9 +130,9 @@ struct Read {
     hooks: Vec<Arc<Hook>>,
 }
 
-impl Source {
+impl WebhookSource {
     pub(super) fn new(configurations: Arc<Lister>, callers: Callers, files: Option<Arc<Static<Arc<Hook>>>>) -> Self {
-        Source { configurations, files, callers, state: ArcSwapOption::empty(), reading: Mutex::new(()) }
+        WebhookSource { configurations, files, callers, state: ArcSwapOption::empty(), reading: Mutex::new(()) }
     }
 
     /// The webhooks that may have a say in writes of a row, those of files first; `None` if there are none. About what

@@ -8,7 +8,7 @@ use generic_server::admission::{Admission, Attributes, Steps};
 use machinery::{Value, meta::status::Status};
 
 use crate::{
-    engine::Found,
+    engine::MatchedWrite,
     webhooks::{Target, Webhooks, notes},
 };
 
@@ -39,7 +39,12 @@ impl Admission for Validating {
 }
 
 impl Validating {
-    async fn invoke(&self, index: usize, target: &Target<'_>, found: &Found<'_>) -> (Result<(), Status>, Vec<String>) {
+    async fn invoke(
+        &self,
+        index: usize,
+        target: &Target<'_>,
+        found: &MatchedWrite<'_>,
+    ) -> (Result<(), Status>, Vec<String>) {
         let begun = Instant::now();
         let (answer, told) = self.0.call(target, found, false).await;
         let ignored = self.0.observe(target, found, &answer, begun);

@@ -7,7 +7,7 @@ use machinery::schema::pattern::Regex;
 use super::Checked;
 use crate::library::format_string;
 use crate::syntax::Issue;
-use crate::syntax::ast::{Call, Expr, Kind, Literal};
+use crate::syntax::ast::{Call, Expr, ExprKind, Literal};
 use crate::types::Type;
 use crate::value::time;
 
@@ -24,20 +24,20 @@ impl Walk<'_> {
     /// `mixed`: what `format` is given may be of several types.
     fn walk(&mut self, expr: &Expr, mixed: bool) {
         match &expr.kind {
-            Kind::Literal(_) | Kind::Ident(_) => {}
-            Kind::Select(select) => self.walk(&select.operand, mixed),
-            Kind::Call(call) => {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => {}
+            ExprKind::Select(select) => self.walk(&select.operand, mixed),
+            ExprKind::Call(call) => {
                 let mixed = mixed || call.function == "format";
                 call.target.iter().chain(&call.args).for_each(|e| self.walk(e, mixed));
                 self.issues.extend(fault(self.checked, expr, call));
             }
-            Kind::List(items) => {
+            ExprKind::List(items) => {
                 if !mixed {
                     self.same(items.iter().map(|i| (&i.value, i.optional)));
                 }
                 items.iter().for_each(|i| self.walk(&i.value, mixed));
             }
-            Kind::Map(entries) => {
+            ExprKind::Map(entries) => {
                 if !mixed {
                     self.same(entries.iter().map(|e| (&e.key, false)));
                     self.same(entries.iter().map(|e| (&e.value, e.optional)));
@@ -47,8 +47,8 @@ impl Walk<'_> {
                     self.walk(&entry.value, mixed);
                 }
             }
-            Kind::Struct(made) => made.fields.iter().for_each(|f| self.walk(&f.value, mixed)),
-            Kind::Fold(fold) => {
+            ExprKind::Struct(made) => made.fields.iter().for_each(|f| self.walk(&f.value, mixed)),
+            ExprKind::Fold(fold) => {
                 for part in [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result] {
                     self.walk(part, mixed);
                 }
@@ -73,7 +73,7 @@ impl Walk<'_> {
 
 fn text(expr: &Expr) -> Option<&str> {
     match &expr.kind {
-        Kind::Literal(Literal::String(text)) => Some(text),
+        ExprKind::Literal(Literal::String(text)) => Some(text),
         _ => None,
     }
 }
@@ -91,7 +91,7 @@ fn fault(checked: &Checked, expr: &Expr, call: &Call) -> Option<Issue> {
         "format" => {
             let form = text(call.target.as_ref()?)?;
             let list = call.args.first()?;
-            let Kind::List(items) = &list.kind else { return None };
+            let ExprKind::List(items) = &list.kind else { return None };
             let types: Vec<Type> = items.iter().map(|i| checked.type_of(&i.value).clone()).collect();
             format_string::check(form, &types).err().map(|(item, e)| {
                 let at = item.and_then(|i| items.get(i)).map_or(expr.at, |i| i.value.at);

@@ -7,7 +7,7 @@ use machinery::Str;
 
 use crate::env::Env;
 use crate::library::Overload;
-use crate::syntax::ast::{Call, Entry, Expr, Fold, Item, Kind, Literal, Select, Struct, operator};
+use crate::syntax::ast::{Call, Expr, ExprKind, Fold, Item, Literal, MapEntry, Select, Struct, operator};
 use crate::syntax::{Issue, Issues, Offset, Parsed};
 use crate::types::Type;
 use unify::{Known, general};
@@ -99,8 +99,8 @@ impl Checker<'_> {
 
     fn check(&mut self, expr: &mut Expr) -> Type {
         let found = match &mut expr.kind {
-            Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => {
+            ExprKind::Literal(literal) => literal_type(literal),
+            ExprKind::Ident(name) => {
                 let name = name.clone();
                 match self.lookup(&name) {
                     Some((of, reference)) => {
@@ -110,12 +110,12 @@ impl Checker<'_> {
                     None => self.undeclared(expr.at, &name),
                 }
             }
-            Kind::Select(_) => self.select(expr),
-            Kind::Call(_) => self.call(expr),
-            Kind::List(items) => self.list(items),
-            Kind::Map(entries) => self.map(entries),
-            Kind::Struct(made) => self.structure(expr.at, made),
-            Kind::Fold(fold) => self.fold(fold),
+            ExprKind::Select(_) => self.select(expr),
+            ExprKind::Call(_) => self.call(expr),
+            ExprKind::List(items) => self.list(items),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct(made) => self.structure(expr.at, made),
+            ExprKind::Fold(fold) => self.fold(fold),
         };
         self.types[expr.id as usize] = found.clone();
         found
@@ -136,8 +136,8 @@ impl Checker<'_> {
     /// The name that a chain of fields would be if it were one.
     fn qualified(expr: &Expr) -> Option<String> {
         match &expr.kind {
-            Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select(select) if !select.test => {
+            ExprKind::Ident(name) => Some(name.to_string()),
+            ExprKind::Select(select) if !select.test => {
                 Some(format!("{}.{}", Self::qualified(&select.operand)?, select.field))
             }
             _ => None,
@@ -147,8 +147,8 @@ impl Checker<'_> {
     /// Whether the first name of a chain is a variable of a macro.
     fn begins_locally(&self, expr: &Expr) -> bool {
         match &expr.kind {
-            Kind::Ident(name) => self.locals.iter().any(|(n, _)| n == name),
-            Kind::Select(select) => self.begins_locally(&select.operand),
+            ExprKind::Ident(name) => self.locals.iter().any(|(n, _)| n == name),
+            ExprKind::Select(select) => self.begins_locally(&select.operand),
             _ => false,
         }
     }
@@ -159,11 +159,11 @@ impl Checker<'_> {
             && let Some((of, reference)) = self.lookup(&name)
         {
             self.refs[expr.id as usize] = reference;
-            expr.kind = Kind::Ident(name.into());
+            expr.kind = ExprKind::Ident(name.into());
             return of;
         }
         let at = expr.at;
-        let Kind::Select(select) = &mut expr.kind else { unreachable!("the caller has looked") };
+        let ExprKind::Select(select) = &mut expr.kind else { unreachable!("the caller has looked") };
         let Select { operand, field, test } = &mut **select;
         let of = self.check(operand);
         let of = self.known.substitute(&of, false);
@@ -217,7 +217,7 @@ impl Checker<'_> {
 
     fn call(&mut self, expr: &mut Expr) -> Type {
         let (id, at) = (expr.id, expr.at);
-        let Kind::Call(call) = &mut expr.kind else { unreachable!("the caller has looked") };
+        let ExprKind::Call(call) = &mut expr.kind else { unreachable!("the caller has looked") };
         if let Some(target) = &call.target
             && !self.begins_locally(target)
             && let Some(qualifier) = Self::qualified(target)
@@ -283,7 +283,7 @@ impl Checker<'_> {
         let [operand, name] = &mut call.args[..] else { unreachable!("the parser makes two arguments") };
         let of = self.check(operand);
         self.check(name);
-        let Kind::Literal(Literal::String(field)) = &name.kind else { unreachable!("the parser makes a literal") };
+        let ExprKind::Literal(Literal::String(field)) = &name.kind else { unreachable!("the parser makes a literal") };
         let of = self.known.substitute(&of, false);
         let inner = of.optional_of().cloned().unwrap_or(of);
         let found = self.field(at, &inner, field);
@@ -390,9 +390,9 @@ impl Checker<'_> {
         Type::list(of.unwrap_or_else(|| self.known.fresh()))
     }
 
-    fn map(&mut self, entries: &mut [Entry]) -> Type {
+    fn map(&mut self, entries: &mut [MapEntry]) -> Type {
         let (mut keys, mut values) = (None, None);
-        for Entry { key, value, optional } in entries {
+        for MapEntry { key, value, optional } in entries {
             let of = self.check(key);
             keys = self.join(keys, of);
             let of = self.item(value, *optional);

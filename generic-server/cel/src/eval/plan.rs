@@ -7,7 +7,7 @@ use machinery::schema::pattern::Regex;
 
 use crate::check::{Checked, Reference};
 use crate::library::Overload;
-use crate::syntax::ast::{Call, Expr, Fold, Kind, Literal, operator};
+use crate::syntax::ast::{Call, Expr, ExprKind, Fold, Literal, operator};
 use crate::value::Value;
 
 /// A step of an evaluation.
@@ -93,29 +93,30 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn plan(&mut self, expr: &Expr) -> Result<Plan, String> {
         Ok(match &expr.kind {
-            Kind::Literal(literal) => Plan::Constant(constant(literal)),
-            Kind::Ident(name) => match &self.checked.refs[expr.id as usize] {
+            ExprKind::Literal(literal) => Plan::Constant(constant(literal)),
+            ExprKind::Ident(name) => match &self.checked.refs[expr.id as usize] {
                 Reference::Variable(place) => Plan::Variable(*place),
                 Reference::Type(of) => Plan::Constant(Value::Type(of.clone())),
                 _ => Plan::Local(self.local(name)),
             },
-            Kind::Select(select) => {
+            ExprKind::Select(select) => {
                 let of = Box::new(self.plan(&select.operand)?);
                 if select.test { Plan::Has(of, select.field.clone()) } else { Plan::Select(of, select.field.clone()) }
             }
-            Kind::Call(call) => self.call(expr, call)?,
-            Kind::List(items) => {
+            ExprKind::Call(call) => self.call(expr, call)?,
+            ExprKind::List(items) => {
                 Plan::List(items.iter().map(|i| Ok((self.plan(&i.value)?, i.optional))).collect::<Result<_, String>>()?)
             }
-            Kind::Map(entries) => {
-                let entry = |e: &crate::syntax::ast::Entry| Ok((self.plan(&e.key)?, self.plan(&e.value)?, e.optional));
+            ExprKind::Map(entries) => {
+                let entry =
+                    |e: &crate::syntax::ast::MapEntry| Ok((self.plan(&e.key)?, self.plan(&e.value)?, e.optional));
                 Plan::Map(entries.iter().map(entry).collect::<Result<_, String>>()?)
             }
-            Kind::Struct(made) => {
+            ExprKind::Struct(made) => {
                 let field = |f: &crate::syntax::ast::Member| Ok((f.name.clone(), self.plan(&f.value)?, f.optional));
                 Plan::Struct(made.name.clone(), made.fields.iter().map(field).collect::<Result<_, String>>()?)
             }
-            Kind::Fold(fold) => self.fold(fold)?,
+            ExprKind::Fold(fold) => self.fold(fold)?,
         })
     }
 
@@ -133,7 +134,7 @@ impl Planner<'_> {
             ("matches", false) => call.args.get(1),
             _ => None,
         };
-        if let Some(Expr { kind: Kind::Literal(Literal::String(pattern)), .. }) = regex {
+        if let Some(Expr { kind: ExprKind::Literal(Literal::String(pattern)), .. }) = regex {
             let regex = Regex::new(pattern).map_err(|e| e.to_string())?;
             return Ok(Plan::Matching(Box::new(Matching { function: call.function.clone(), regex, args })));
         }
@@ -148,7 +149,7 @@ impl Planner<'_> {
                 Plan::Otherwise { unwraps: name == "orValue", sides: Box::new([*next(), *next()]) }
             }
             operator::OPT_SELECT => match &call.args[1].kind {
-                Kind::Literal(Literal::String(field)) => Plan::OptSelect(next(), field.clone()),
+                ExprKind::Literal(Literal::String(field)) => Plan::OptSelect(next(), field.clone()),
                 _ => unreachable!("the parser makes a literal"),
             },
             _ => {
@@ -161,11 +162,11 @@ impl Planner<'_> {
     /// The steps of macros that make lists and maps.
     fn accumulate(&mut self, call: &Call) -> Result<Option<Plan>, String> {
         let accu = match call.args.first().map(|a| &a.kind) {
-            Some(Kind::Ident(name)) if name.starts_with('@') => self.local(name),
+            Some(ExprKind::Ident(name)) if name.starts_with('@') => self.local(name),
             _ => return Ok(None),
         };
         Ok(match (call.function.as_str(), &call.args[1..]) {
-            (operator::ADD, [Expr { kind: Kind::List(items), .. }]) if items.len() == 1 && !items[0].optional => {
+            (operator::ADD, [Expr { kind: ExprKind::List(items), .. }]) if items.len() == 1 && !items[0].optional => {
                 Some(Plan::Append { accu, item: Box::new(self.plan(&items[0].value)?) })
             }
             ("cel.@mapInsert", entry) => {

@@ -12,12 +12,12 @@ pub struct Expr {
     /// Where it stands: of an operator or a call the operator or the parenthesis, else the beginning.
     pub at: Offset,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ExprKind,
 }
 
 /// What a node is.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum ExprKind {
     /// A constant.
     Literal(Literal),
     /// A name.
@@ -29,7 +29,7 @@ pub enum Kind {
     /// `[…]`
     List(Vec<Item>),
     /// `{…}`
-    Map(Vec<Entry>),
+    Map(Vec<MapEntry>),
     /// `Type{…}`
     Struct(Box<Struct>),
     /// What macros make.
@@ -88,7 +88,7 @@ pub struct Item {
 
 /// An entry of a map.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct MapEntry {
     /// Its key.
     pub key: Expr,
     /// Its value.
@@ -143,8 +143,8 @@ pub struct Fold {
 impl Fold {
     /// Whether it only gives a name to a value (nothing is gone over).
     pub(crate) fn is_bind(&self) -> bool {
-        matches!(&self.range.kind, Kind::List(items) if items.is_empty())
-            && matches!(self.condition.kind, Kind::Literal(Literal::Bool(false)))
+        matches!(&self.range.kind, ExprKind::List(items) if items.is_empty())
+            && matches!(self.condition.kind, ExprKind::Literal(Literal::Bool(false)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use machinery::Str;
 
-use super::ast::{Entry, Expr, Fold, Item, Kind, Literal, Select, operator};
+use super::ast::{Expr, ExprKind, Fold, Item, Literal, MapEntry, Select, operator};
 use super::parse::Parser;
 use super::source::Offset;
 
@@ -24,9 +24,9 @@ impl Parser {
         }
         let arg = args.into_iter().next().expect("it has one");
         match arg.kind {
-            Kind::Select(select) => {
+            ExprKind::Select(select) => {
                 let Select { operand, field, .. } = *select;
-                self.node(at, Kind::Select(Box::new(Select { operand, field, test: true })))
+                self.node(at, ExprKind::Select(Box::new(Select { operand, field, test: true })))
             }
             _ => {
                 self.complain(arg.at, "invalid argument to has() macro");
@@ -53,7 +53,7 @@ impl Parser {
         let mut names = Vec::new();
         for arg in &args[..vars] {
             match &arg.kind {
-                Kind::Ident(name) if !name.starts_with('.') => names.push(name.clone()),
+                ExprKind::Ident(name) if !name.starts_with('.') => names.push(name.clone()),
                 _ => {
                     self.complain(arg.at, "argument must be a simple name");
                     return target;
@@ -96,7 +96,7 @@ impl Parser {
     fn fold(&mut self, at: Offset, over: Loop, init: Expr, condition: Expr, step: Expr, result: Expr) -> Expr {
         let Loop { range, var, var2 } = over;
         let fold = Fold { range, var, var2, accu: Str::new_static(ACCU), init, condition, step, result };
-        self.node(at, Kind::Fold(Box::new(fold)))
+        self.node(at, ExprKind::Fold(Box::new(fold)))
     }
 
     fn accu(&mut self, at: Offset) -> Expr {
@@ -152,9 +152,9 @@ impl Parser {
 
     /// A list of what the items become.
     fn collect(&mut self, at: Offset, over: Loop, filter: Option<Expr>, item: Expr) -> Expr {
-        let init = self.node(at, Kind::List(Vec::new()));
+        let init = self.node(at, ExprKind::List(Vec::new()));
         let condition = self.literal(at, Literal::Bool(true));
-        let list = self.node(at, Kind::List(vec![Item { value: item, optional: false }]));
+        let list = self.node(at, ExprKind::List(vec![Item { value: item, optional: false }]));
         let step = self.step(at, filter, &|p, accu| p.call(at, operator::ADD, vec![accu, list.clone()]));
         let result = self.accu(at);
         self.fold(at, over, init, condition, step, result)
@@ -162,7 +162,7 @@ impl Parser {
 
     /// A map of what the items become: a key and a value, or a map of one entry.
     fn gather(&mut self, at: Offset, over: Loop, filter: Option<Expr>, entry: Vec<Expr>) -> Expr {
-        let init = self.node(at, Kind::Map(Vec::<Entry>::new()));
+        let init = self.node(at, ExprKind::Map(Vec::<MapEntry>::new()));
         let condition = self.literal(at, Literal::Bool(true));
         let step = self.step(at, filter, &|p, accu| {
             let args = std::iter::once(accu).chain(entry.iter().cloned()).collect();
@@ -174,7 +174,7 @@ impl Parser {
 
     /// Gives a name to a value within an expression.
     fn bind(&mut self, at: Offset, name: Str, value: Expr, within: Expr) -> Expr {
-        let range = self.node(at, Kind::List(Vec::new()));
+        let range = self.node(at, ExprKind::List(Vec::new()));
         let condition = self.literal(at, Literal::Bool(false));
         let step = self.ident(at, &name);
         let fold = Fold {
@@ -187,7 +187,7 @@ impl Parser {
             step,
             result: within,
         };
-        self.node(at, Kind::Fold(Box::new(fold)))
+        self.node(at, ExprKind::Fold(Box::new(fold)))
     }
 
     /// Differs: upstream writes the optional twice, which doubles the work with each level of nesting; here it gets a name.
@@ -204,8 +204,10 @@ impl Parser {
     }
 
     fn sort_by(&mut self, at: Offset, over: Loop, key: Expr) -> Expr {
-        if !matches!(over.range.kind, Kind::Select(_) | Kind::Ident(_) | Kind::List(_) | Kind::Fold(_) | Kind::Call(_))
-        {
+        if !matches!(
+            over.range.kind,
+            ExprKind::Select(_) | ExprKind::Ident(_) | ExprKind::List(_) | ExprKind::Fold(_) | ExprKind::Call(_)
+        ) {
             self.complain(
                 over.range.at,
                 "sortBy can only be applied to a list, identifier, comprehension, call or select expression",

@@ -6,7 +6,7 @@ mod operators;
 
 use machinery::Str;
 
-use super::ast::{Call, Expr, Kind, Literal};
+use super::ast::{Call, Expr, ExprKind, Literal};
 use super::source::{Issue, Issues, Offset};
 use super::token::{Token, TokenKind, tokens};
 
@@ -76,25 +76,25 @@ impl Parser {
 
     // -- nodes ---------------------------------------------------------------------------------------------------
 
-    pub(super) fn node(&mut self, at: Offset, kind: Kind) -> Expr {
+    pub(super) fn node(&mut self, at: Offset, kind: ExprKind) -> Expr {
         self.nodes += 1;
         Expr { id: self.nodes - 1, at, kind }
     }
 
     pub(super) fn ident(&mut self, at: Offset, name: &str) -> Expr {
-        self.node(at, Kind::Ident(name.into()))
+        self.node(at, ExprKind::Ident(name.into()))
     }
 
     pub(super) fn literal(&mut self, at: Offset, literal: Literal) -> Expr {
-        self.node(at, Kind::Literal(literal))
+        self.node(at, ExprKind::Literal(literal))
     }
 
     pub(super) fn call(&mut self, at: Offset, function: impl Into<Str>, args: Vec<Expr>) -> Expr {
-        self.node(at, Kind::Call(Box::new(Call { function: function.into(), target: None, args })))
+        self.node(at, ExprKind::Call(Box::new(Call { function: function.into(), target: None, args })))
     }
 
     pub(super) fn method(&mut self, at: Offset, function: impl Into<Str>, target: Expr, args: Vec<Expr>) -> Expr {
-        self.node(at, Kind::Call(Box::new(Call { function: function.into(), target: Some(target), args })))
+        self.node(at, ExprKind::Call(Box::new(Call { function: function.into(), target: Some(target), args })))
     }
 
     pub(super) fn complain(&mut self, at: Offset, message: impl Into<String>) {

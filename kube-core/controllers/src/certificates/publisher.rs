@@ -17,7 +17,7 @@ use crate::{
     client::{Client, Deletion, segment},
     families::Families,
     follow::follow,
-    kinds::Kind,
+    kinds::StoredKind,
     ready::Ready,
     shared::Shared,
     workqueue::{Backoff, Outcome, Queue},
@@ -101,7 +101,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
 /// The resource, in the version that is written.
 fn served(shared: &Shared) -> Option<Arc<Served>> {
     let list = shared.kinds.list();
-    let kind: &Arc<Kind> = list.resource(BUNDLES)?;
+    let kind: &Arc<StoredKind> = list.resource(BUNDLES)?;
     let version = VERSIONS.into_iter().find(|version| kind.versions.iter().any(|served| served == version))?;
     Some(Arc::new(Served { lister: kind.lister.clone(), version }))
 }

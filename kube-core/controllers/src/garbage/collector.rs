@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     client::{Client, Deletion},
-    kinds::Kind,
+    kinds::StoredKind,
     shared::Shared,
     workqueue::Outcome,
 };
@@ -36,7 +36,7 @@ struct Live {
 }
 
 impl Live {
-    fn decode(&self, kind: &Kind) -> Result<Value, Status> {
+    fn decode(&self, kind: &StoredKind) -> Result<Value, Status> {
         kind.lister.decode(self.object.bytes())
     }
 }
@@ -108,7 +108,7 @@ impl Collector {
     }
 
     /// The live state of an object; none if it is gone.
-    async fn read(&self, place: &Place<Arc<Kind>>, uid: &str) -> Result<Option<Live>, Status> {
+    async fn read(&self, place: &Place<Arc<StoredKind>>, uid: &str) -> Result<Option<Live>, Status> {
         match place.kind.lister.get(&place.namespace, &place.name, ReadAt::Latest).await {
             Ok(object) => {
                 let facts = Facts::read(object.bytes());
@@ -122,7 +122,7 @@ impl Collector {
     async fn classify<'a>(
         &self,
         owners: &'a [Reference],
-        place: &Place<Arc<Kind>>,
+        place: &Place<Arc<StoredKind>>,
         uid: &str,
     ) -> Result<Classes<'a>, Unresolved> {
         let mut classes = Classes::default();
@@ -137,7 +137,7 @@ impl Collector {
     }
 
     /// An owner that waits goes once nothing blocks it; until then, what blocks it is looked at.
-    async fn let_go(&self, place: &Place<Arc<Kind>>, uid: &Str) -> Result<Outcome, Status> {
+    async fn let_go(&self, place: &Place<Arc<StoredKind>>, uid: &Str) -> Result<Outcome, Status> {
         if !self.monitors.catch_up().await {
             return Ok(Outcome::Retry); // what is not known may block it
         }
@@ -154,7 +154,12 @@ impl Collector {
 
     /// Deletes an object whose owner waits for it and that has dependents itself. If one of these waits already, they may
     /// wait for each other: then it no longer blocks its owners.
-    async fn delete_in_foreground(&self, node: &Node<Arc<Kind>>, uid: &Str, latest: &Live) -> Result<Outcome, Status> {
+    async fn delete_in_foreground(
+        &self,
+        node: &Node<Arc<StoredKind>>,
+        uid: &Str,
+        latest: &Live,
+    ) -> Result<Outcome, Status> {
         let is_cycle = self.monitors.graph().dependents(uid).any(|(_, dependent)| dependent.facts.waits());
         if is_cycle {
             let object = latest.decode(&node.place.kind)?;
@@ -183,7 +188,7 @@ impl Collector {
 
     async fn delete(
         &self,
-        place: &Place<Arc<Kind>>,
+        place: &Place<Arc<StoredKind>>,
         uid: &Str,
         latest: &Live,
         propagation: &str,
@@ -204,7 +209,7 @@ impl Collector {
     /// An object that changes all the time goes as well, as long as its owners stay the same.
     async fn delete_changed(
         &self,
-        place: &Place<Arc<Kind>>,
+        place: &Place<Arc<StoredKind>>,
         uid: &Str,
         seen: &Live,
         propagation: &str,
@@ -227,7 +232,7 @@ impl Collector {
     /// Takes the other owners out of an object's references.
     async fn keep_owners(
         &self,
-        place: &Place<Arc<Kind>>,
+        place: &Place<Arc<StoredKind>>,
         latest: &Value,
         keep: impl Fn(&Value) -> bool,
     ) -> Result<Outcome, Status> {
@@ -243,7 +248,7 @@ impl Collector {
     }
 
     /// Changes the metadata of an object, if it is still as it was seen.
-    async fn patch(&self, place: &Place<Arc<Kind>>, seen: &Value, mut metadata: Value) -> Result<Value, Status> {
+    async fn patch(&self, place: &Place<Arc<StoredKind>>, seen: &Value, mut metadata: Value) -> Result<Value, Status> {
         let meta = Meta::of(seen);
         metadata.set(&["uid"], meta.uid());
         metadata.set(&["resourceVersion"], meta.resource_version());
@@ -251,7 +256,12 @@ impl Collector {
         self.client.merge(&path, &object! { "metadata" => metadata }).await
     }
 
-    async fn remove_finalizer(&self, place: &Place<Arc<Kind>>, uid: &str, finalizer: &str) -> Result<Outcome, Status> {
+    async fn remove_finalizer(
+        &self,
+        place: &Place<Arc<StoredKind>>,
+        uid: &str,
+        finalizer: &str,
+    ) -> Result<Outcome, Status> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(latest) = self.read(place, uid).await? else { return Ok(Outcome::Done) };
             let latest = latest.decode(&place.kind)?;
@@ -293,7 +303,12 @@ impl Collector {
         self.remove_finalizer(&node.place, uid, ORPHAN).await
     }
 
-    async fn forget_owner(&self, place: Place<Arc<Kind>>, dependent: Str, owner: &str) -> Result<Outcome, Status> {
+    async fn forget_owner(
+        &self,
+        place: Place<Arc<StoredKind>>,
+        dependent: Str,
+        owner: &str,
+    ) -> Result<Outcome, Status> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(latest) = self.read(&place, &dependent).await? else { return Ok(Outcome::Done) };
             if !latest.facts.owners.iter().any(|reference| reference.uid == owner) {

@@ -20,7 +20,7 @@ use super::{
     facts::{Facts, Reference},
     graph::{Graph, Place},
 };
-use crate::kinds::{Kind, Kinds, List};
+use crate::kinds::{Kinds, List, StoredKind};
 
 /// So many objects are looked at before others get their turn.
 const BATCH: usize = 128;
@@ -32,25 +32,25 @@ const MAX_LOOKS: usize = 100;
 pub(super) struct Monitors {
     kinds: Arc<Kinds>,
     queues: Queues,
-    graph: Mutex<Graph<Arc<Kind>>>,
+    graph: Mutex<Graph<Arc<StoredKind>>>,
     running: Mutex<HashMap<GroupResource, Arc<Monitor>>>,
 }
 
 /// One kind's.
 struct Monitor {
-    kind: Arc<Kind>,
+    kind: Arc<StoredKind>,
     /// What the graph has been told of.
     told: tokio::sync::Mutex<Option<Snapshot>>,
 }
 
-impl PartialEq for Kind {
+impl PartialEq for StoredKind {
     fn eq(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 }
 
 /// Events are not collected, and own nothing.
-fn is_monitored(kind: &Kind) -> bool {
+fn is_monitored(kind: &StoredKind) -> bool {
     let verbs = [Verb::Delete, Verb::List, Verb::Watch];
     kind.plural != "events" && verbs.into_iter().all(|verb| kind.verbs.contains(verb))
 }
@@ -61,7 +61,7 @@ impl Monitors {
     }
 
     /// The graph, for a moment.
-    pub(super) fn graph(&self) -> MutexGuard<'_, Graph<Arc<Kind>>> {
+    pub(super) fn graph(&self) -> MutexGuard<'_, Graph<Arc<StoredKind>>> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +93,7 @@ impl Monitors {
         for kind in self.kinds.list().all().iter().filter(|kind| is_monitored(kind)) {
             let _ = kind.lister.cache().ready().await; // one that was stopped has a successor
         }
-        let (ended, mut ends) = mpsc::unbounded_channel::<Arc<Kind>>();
+        let (ended, mut ends) = mpsc::unbounded_channel::<Arc<StoredKind>>();
         let mut tasks = JoinSet::new();
         let mut changes = definitions.cache().follow(Scope::All, Arc::new(Everything));
         self.adapt(&mut tasks, &ended);
@@ -121,12 +121,12 @@ impl Monitors {
         }
     }
 
-    fn is_served(&self, kind: &Arc<Kind>) -> bool {
+    fn is_served(&self, kind: &Arc<StoredKind>) -> bool {
         let list = self.kinds.list();
         list.resource(GrRef::new(&kind.group, &kind.plural)).is_some_and(|now| Arc::ptr_eq(&now.lister, &kind.lister))
     }
 
-    async fn look_for_successor(self: Arc<Self>, kind: Arc<Kind>, again: mpsc::UnboundedSender<Arc<Kind>>) {
+    async fn look_for_successor(self: Arc<Self>, kind: Arc<StoredKind>, again: mpsc::UnboundedSender<Arc<StoredKind>>) {
         for _ in 0..MAX_LOOKS {
             tokio::time::sleep(LOOK_EVERY).await;
             if !self.is_served(&kind) {
@@ -137,7 +137,7 @@ impl Monitors {
     }
 
     /// Starts monitors of kinds that are new, and ends those of kinds that are gone.
-    fn adapt(self: &Arc<Self>, tasks: &mut JoinSet<()>, ended: &mpsc::UnboundedSender<Arc<Kind>>) {
+    fn adapt(self: &Arc<Self>, tasks: &mut JoinSet<()>, ended: &mpsc::UnboundedSender<Arc<StoredKind>>) {
         let list = self.kinds.list();
         let mut running = self.running();
         let gone: Vec<GroupResource> = running
@@ -222,7 +222,7 @@ impl Monitors {
 
     fn tell(
         &self,
-        graph: &mut Graph<Arc<Kind>>,
+        graph: &mut Graph<Arc<StoredKind>>,
         list: &List,
         monitor: &Monitor,
         (old, new): (Option<&CacheEntry>, Option<&CacheEntry>),
@@ -251,7 +251,7 @@ impl Monitors {
 }
 
 /// Whether an owner is in its cache.
-fn is_known(list: &List, reference: &Reference, place: &Place<Arc<Kind>>) -> bool {
+fn is_known(list: &List, reference: &Reference, place: &Place<Arc<StoredKind>>) -> bool {
     let Some(kind) = list.find(&reference.api_version, &reference.kind) else { return false };
     let namespace = if kind.namespaced { place.namespace.as_str() } else { "" };
     if kind.namespaced && namespace.is_empty() {

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     client::{Client, segment},
     events::{About, Events},
-    kinds::{Kind, Kinds, collection},
+    kinds::{Kinds, StoredKind, collection},
 };
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -68,7 +68,7 @@ impl Owners {
     pub(super) async fn find(
         &self,
         reference: &Reference,
-        place: &Place<Arc<Kind>>,
+        place: &Place<Arc<StoredKind>>,
         dependent: &str,
     ) -> Result<Owner, Unresolved> {
         let list = self.kinds.list();
@@ -93,7 +93,7 @@ impl Owners {
         })
     }
 
-    async fn read(&self, kind: &Kind, reference: &Reference, namespace: &str) -> Result<Option<Facts>, Status> {
+    async fn read(&self, kind: &StoredKind, reference: &Reference, namespace: &str) -> Result<Option<Facts>, Status> {
         let namespace = if kind.namespaced { namespace } else { "" };
         match kind.lister.get(namespace, &reference.name, ReadAt::Latest).await {
             Ok(object) => Ok(Some(Facts::read(object.bytes()))),
@@ -134,7 +134,13 @@ impl Owners {
     }
 
     /// Tells by an event that an owner is in another namespace, if it is.
-    async fn tell_misplaced(&self, kind: &Kind, reference: &Reference, place: &Place<Arc<Kind>>, dependent: &str) {
+    async fn tell_misplaced(
+        &self,
+        kind: &StoredKind,
+        reference: &Reference,
+        place: &Place<Arc<StoredKind>>,
+        dependent: &str,
+    ) {
         if !self.is_elsewhere(kind, reference) {
             return;
         }
@@ -152,7 +158,7 @@ impl Owners {
         self.events.make(&about, "Warning", "OwnerRefInvalidNamespace", &message).await;
     }
 
-    fn is_elsewhere(&self, kind: &Kind, reference: &Reference) -> bool {
+    fn is_elsewhere(&self, kind: &StoredKind, reference: &Reference) -> bool {
         let now = Instant::now();
         let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = searched.get(&reference.uid).filter(|(at, _)| now - *at < SEARCH_EVERY) {
@@ -166,7 +172,7 @@ impl Owners {
         found
     }
 
-    fn search(&self, kind: &Kind, reference: &Reference) -> bool {
+    fn search(&self, kind: &StoredKind, reference: &Reference) -> bool {
         let list = self.kinds.list();
         let Some(namespaces) = list.resource("", "namespaces") else { return false };
         let (namespaces, owners) = (namespaces.lister.cache().latest(), kind.lister.cache().latest());

@@ -13,7 +13,7 @@ use machinery::{
 use storage::cache::{CacheEntry, Object, ReadAt, Snapshot};
 
 use super::{NAME, Resource};
-use crate::{client::Client, kinds::Kind, shared::Shared};
+use crate::{client::Client, kinds::StoredKind, shared::Shared};
 
 /// Why a resource cannot be migrated.
 pub(super) enum Unfit {
@@ -24,7 +24,7 @@ pub(super) enum Unfit {
 }
 
 /// The kind of a resource.
-pub(super) fn find(shared: &Shared, resource: &Resource) -> Result<Arc<Kind>, Unfit> {
+pub(super) fn find(shared: &Shared, resource: &Resource) -> Result<Arc<StoredKind>, Unfit> {
     let lacks = |version: &str| {
         let place = format!("{}/{version}, Resource={}", resource.group, resource.plural);
         Unfit::Verbs(format!("resource {place:?} does not support discovery operations: [update patch list]"))
@@ -38,7 +38,7 @@ pub(super) fn find(shared: &Shared, resource: &Resource) -> Result<Arc<Kind>, Un
 }
 
 /// The latest state of a kind.
-pub(super) async fn latest(kind: &Kind) -> Result<Snapshot, Status> {
+pub(super) async fn latest(kind: &StoredKind) -> Result<Snapshot, Status> {
     kind.lister.ready().await?;
     let read = kind.lister.cache().read(ReadAt::Latest).await;
     read.map_err(|error| Status::internal_error(error.to_string()))
@@ -46,7 +46,7 @@ pub(super) async fn latest(kind: &Kind) -> Result<Snapshot, Status> {
 
 /// Writes the objects that were written last at this revision or before; why that cannot be done, if it cannot. What has changed
 /// since needs it no more.
-pub(super) async fn migrate(shared: &Shared, kind: &Kind, until: u64) -> Result<Option<String>, Status> {
+pub(super) async fn migrate(shared: &Shared, kind: &StoredKind, until: u64) -> Result<Option<String>, Status> {
     let snapshot = latest(kind).await?;
     let client = shared.client();
     for object in snapshot.range("", None).filter_map(CacheEntry::object).filter(|object| object.revision() <= until) {
@@ -66,7 +66,7 @@ fn may_pass(status: &Status) -> bool {
 }
 
 /// Applies nothing to an object that is still the same one.
-async fn write(client: &Client, kind: &Kind, object: &Object) -> Result<(), Status> {
+async fn write(client: &Client, kind: &StoredKind, object: &Object) -> Result<(), Status> {
     let value = kind.lister.decode(object.bytes())?;
     let meta = Meta::of(&value);
     let config = object! {

@@ -15,7 +15,7 @@ use storage::cache::{CacheEntry, Object, ReadAt};
 use super::remote::Resource;
 use crate::{
     client::{Client, Deletion, segment},
-    kinds::{Kind, collection},
+    kinds::{StoredKind, collection},
 };
 
 /// Dependents are deleted as content, so that nothing is to wait for them.
@@ -49,7 +49,7 @@ pub(super) struct Content<'a> {
 
 impl Content<'_> {
     /// Deletes all objects of a kind.
-    pub(super) async fn delete(&self, kind: &Kind) -> Deleted {
+    pub(super) async fn delete(&self, kind: &StoredKind) -> Deleted {
         let mut deleted = Deleted::default();
         if let Err(status) = self.try_delete(kind, &mut deleted).await {
             deleted.error = Some(status.message);
@@ -57,7 +57,7 @@ impl Content<'_> {
         deleted
     }
 
-    async fn try_delete(&self, kind: &Kind, deleted: &mut Deleted) -> Result<(), Status> {
+    async fn try_delete(&self, kind: &StoredKind, deleted: &mut Deleted) -> Result<(), Status> {
         let entries = self.entries(kind).await?;
         if entries.is_empty() {
             return Ok(());
@@ -78,14 +78,14 @@ impl Content<'_> {
     }
 
     /// What there is, as the store has it.
-    async fn entries(&self, kind: &Kind) -> Result<Vec<CacheEntry>, Status> {
+    async fn entries(&self, kind: &StoredKind) -> Result<Vec<CacheEntry>, Status> {
         kind.lister.ready().await?;
         let snapshot = kind.lister.cache().read(ReadAt::Latest).await;
         let snapshot = snapshot.map_err(|error| Status::internal_error(error.to_string()))?;
         Ok(snapshot.range(&kind.lister.namespace_prefix(self.namespace), None).cloned().collect())
     }
 
-    async fn delete_rest(&self, kind: &Kind) -> Result<(), Status> {
+    async fn delete_rest(&self, kind: &StoredKind) -> Result<(), Status> {
         if kind.verbs.contains(Verb::DeleteCollection) {
             return self.client.delete_collection(&kind.collection(self.namespace), BACKGROUND).await;
         }
@@ -94,7 +94,7 @@ impl Content<'_> {
     }
 
     /// Deletes these objects side by side, and no others of the same names.
-    pub(super) async fn delete_seen(&self, kind: &Kind, entries: &[CacheEntry]) -> Result<(), Status> {
+    pub(super) async fn delete_seen(&self, kind: &StoredKind, entries: &[CacheEntry]) -> Result<(), Status> {
         let path_and_uid = |object: &Arc<Object>| {
             let uid = scan::text(object.bytes(), &["metadata", "uid"]).unwrap_or_default().into_owned();
             (kind.path(self.namespace, object.name()), uid)

@@ -20,7 +20,7 @@ use storage::cache::{Object, ReadAt};
 use crate::{
     client::{Client, segment},
     follow::follow,
-    kinds::Kind,
+    kinds::StoredKind,
     ready::Ready,
     shared::Shared,
     workqueue::{Backoff, Outcome, Queue},
@@ -77,7 +77,7 @@ struct Left {
     /// Seconds until it may be gone; 0 if nothing is known to be left.
     estimate: i64,
     /// Kinds with objects that are left.
-    kinds: Vec<Arc<Kind>>,
+    kinds: Vec<Arc<StoredKind>>,
 }
 
 /// What one pass over a namespace's content has found.
@@ -87,11 +87,11 @@ struct Pass {
     errors: Vec<String>,
     estimate: i64,
     /// Kinds of this server of which something is left.
-    kinds: Vec<Arc<Kind>>,
+    kinds: Vec<Arc<StoredKind>>,
 }
 
 impl Pass {
-    fn note(&mut self, kind: Option<&Arc<Kind>>, resource: GroupResource, deleted: Deleted) {
+    fn note(&mut self, kind: Option<&Arc<StoredKind>>, resource: GroupResource, deleted: Deleted) {
         self.estimate = self.estimate.max(deleted.estimate);
         if deleted.remaining > 0 {
             self.kinds.extend(kind.cloned());

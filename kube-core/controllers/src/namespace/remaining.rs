@@ -9,7 +9,7 @@ use machinery::Str;
 use storage::cache::{Everything, Scope};
 use tokio::task::JoinSet;
 
-use crate::{kinds::Kind, workqueue::Queue};
+use crate::{kinds::StoredKind, workqueue::Queue};
 
 /// One watch for each kind of which a namespace has objects that wait to go.
 pub(super) struct Watchers {
@@ -28,7 +28,7 @@ impl Watchers {
     }
 
     /// Has the namespace looked at again when nothing is left of one of these kinds.
-    pub(super) fn watch(&self, namespace: &Str, kinds: &[Arc<Kind>]) {
+    pub(super) fn watch(&self, namespace: &Str, kinds: &[Arc<StoredKind>]) {
         let mut watches = JoinSet::new();
         for kind in kinds {
             watches.spawn(wait(kind.clone(), namespace.clone(), self.queue.clone()));
@@ -37,7 +37,7 @@ impl Watchers {
     }
 }
 
-async fn wait(kind: Arc<Kind>, namespace: Str, queue: Queue<Str>) {
+async fn wait(kind: Arc<StoredKind>, namespace: Str, queue: Queue<Str>) {
     let cache = kind.lister.cache();
     let prefix = kind.lister.namespace_prefix(&namespace);
     let mut follower = cache.follow(Scope::Namespace(namespace.clone()), Arc::new(Everything));

@@ -6,7 +6,7 @@ use cel::{
     Decl, Env, Program, Type,
     syntax::{
         self,
-        ast::{Call, Expr, Kind, Literal, operator},
+        ast::{Call, Expr, ExprKind, Literal, operator},
     },
 };
 use machinery::{Map, Str, Value, object};
@@ -207,22 +207,25 @@ pub fn reads_claim(text: &str, name: &str) -> bool {
 }
 
 fn reads(expr: &Expr, name: &str) -> bool {
-    let is_claims = |expr: &Expr| matches!(&expr.kind, Kind::Ident(ident) if ident == "claims");
+    let is_claims = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(ident) if ident == "claims");
     match &expr.kind {
-        Kind::Literal(_) | Kind::Ident(_) => false,
-        Kind::Select(select) => (is_claims(&select.operand) && select.field == name) || reads(&select.operand, name),
-        Kind::Call(call) => {
+        ExprKind::Literal(_) | ExprKind::Ident(_) => false,
+        ExprKind::Select(select) => {
+            (is_claims(&select.operand) && select.field == name) || reads(&select.operand, name)
+        }
+        ExprKind::Call(call) => {
             let Call { function, target, args } = call.as_ref();
-            let is_field = |expr: &Expr| matches!(&expr.kind, Kind::Literal(Literal::String(field)) if field == name);
+            let is_field =
+                |expr: &Expr| matches!(&expr.kind, ExprKind::Literal(Literal::String(field)) if field == name);
             let opt_select = target.is_none()
                 && function == operator::OPT_SELECT
                 && matches!(args.as_slice(), [of, field] if is_claims(of) && is_field(field));
             opt_select || args.iter().chain(target).any(|part| reads(part, name))
         }
-        Kind::List(items) => items.iter().any(|item| reads(&item.value, name)),
-        Kind::Map(entries) => entries.iter().any(|entry| reads(&entry.key, name) || reads(&entry.value, name)),
-        Kind::Struct(made) => made.fields.iter().any(|member| reads(&member.value, name)),
-        Kind::Fold(fold) => [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result]
+        ExprKind::List(items) => items.iter().any(|item| reads(&item.value, name)),
+        ExprKind::Map(entries) => entries.iter().any(|entry| reads(&entry.key, name) || reads(&entry.value, name)),
+        ExprKind::Struct(made) => made.fields.iter().any(|member| reads(&member.value, name)),
+        ExprKind::Fold(fold) => [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result]
             .into_iter()
             .any(|part| reads(part, name)),
     }

@@ -3,7 +3,7 @@
 use machinery::Str;
 
 use super::{OPERAND, Parser, Result, Stop};
-use crate::syntax::ast::{Entry, Expr, Item, Kind, Literal, Member, Select, Struct, operator};
+use crate::syntax::ast::{Expr, ExprKind, Item, Literal, MapEntry, Member, Select, Struct, operator};
 use crate::syntax::source::Offset;
 use crate::syntax::token::{Token, TokenKind, is_reserved, unescape};
 
@@ -61,7 +61,7 @@ impl Parser {
                 Ok(self.expand_method(open, token.text, operand, args))
             }
             TokenKind::Ident => {
-                Ok(self.node(at, Kind::Select(Box::new(Select { operand, field: token.text, test: false }))))
+                Ok(self.node(at, ExprKind::Select(Box::new(Select { operand, field: token.text, test: false }))))
             }
             TokenKind::End if optional => {
                 let expected = "{IDENTIFIER, ESC_IDENTIFIER}";
@@ -217,7 +217,7 @@ impl Parser {
         }
         let name: Str = if leading_dot { format!(".{}", token.text).into() } else { token.text };
         match self.take("(") {
-            None => Ok(self.node(at, Kind::Ident(name))),
+            None => Ok(self.node(at, ExprKind::Ident(name))),
             Some(open) => {
                 let args = self.args()?;
                 Ok(self.expand_function(open, name, args))
@@ -254,7 +254,7 @@ impl Parser {
             self.open.pop();
             self.skip_before("]", "']'");
         }
-        Ok(self.node(at, Kind::List(items)))
+        Ok(self.node(at, ExprKind::List(items)))
     }
 
     fn map(&mut self, at: Offset) -> Result<Expr> {
@@ -269,14 +269,14 @@ impl Parser {
             self.open.extend(["}", ":"]);
             let key = self.expr()?;
             self.expect_colon()?;
-            entries.push(Entry { key, value: self.expr()?, optional });
+            entries.push(MapEntry { key, value: self.expr()?, optional });
             if self.take(",").is_none() {
                 self.close("}", "{'}', ','}")?;
                 break;
             }
             self.open.pop();
         }
-        Ok(self.node(at, Kind::Map(entries)))
+        Ok(self.node(at, ExprKind::Map(entries)))
     }
 
     fn structure(&mut self, at: Offset, name: Str) -> Result<Expr> {
@@ -315,6 +315,6 @@ impl Parser {
             }
             self.open.pop();
         }
-        Ok(self.node(at, Kind::Struct(Box::new(Struct { name, fields }))))
+        Ok(self.node(at, ExprKind::Struct(Box::new(Struct { name, fields }))))
     }
 }

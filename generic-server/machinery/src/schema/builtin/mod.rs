@@ -24,7 +24,7 @@ struct Row {
 struct Table {
     definitions: Vec<Row>,
     messages: Vec<Row>,
-    kinds: Vec<Kind>,
+    kinds: Vec<BuiltinKind>,
     schemas: Vec<OnceLock<Schema>>,
     message_cells: Vec<OnceLock<Message>>,
 }
@@ -33,7 +33,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
 /// A kind of the table, and its definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct BuiltinKind {
     /// The API group; empty for the core group.
     pub group: &'static str,
     /// The version.
@@ -67,7 +67,7 @@ impl Table {
             for text in kinds_of.split(',').filter(|k| !k.is_empty()) {
                 let mut parts = text.split('/');
                 let mut next = || parts.next().expect("group/version/kind");
-                kinds.push(Kind { group: next(), version: next(), kind: next(), id });
+                kinds.push(BuiltinKind { group: next(), version: next(), kind: next(), id });
             }
             definitions.push(Row { name, json });
         }
@@ -122,7 +122,7 @@ pub fn by_message(message: &str) -> Option<TypeId> {
 }
 
 /// Every kind of the table, by group, version and kind.
-pub fn kinds() -> &'static [Kind] {
+pub fn kinds() -> &'static [BuiltinKind] {
     &TABLE.kinds
 }
 
