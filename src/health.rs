@@ -1,4 +1,4 @@
-//! What `/healthz`, `/livez` and `/readyz` look at.
+//! Checks of `/healthz`, `/livez` and `/readyz`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What this build is, as clients and operators see it.
+//! This build's version.
 
 use generic_server::{features::Versions, pages::Build};
 use machinery::meta::{TimeForm, Timestamp};

@@ -1,4 +1,4 @@
-//! Routes, discovery, OpenAPI and what authorisers see are read from one table: what is in it is in all of them, and what is
+//! Routes, discovery, OpenAPI and what authorizers see are read from one table: what is in it is in all of them, and what is
 //! taken out of it is in none.
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -62,7 +62,7 @@ fn of_discovery(rows: &[Resource]) -> Facts {
     facts
 }
 
-/// What the operations of OpenAPI are to a router and an authoriser: each is resolved as a request, and has a row.
+/// What the operations of OpenAPI are to a router and an authorizer: each is resolved as a request, and has a row.
 async fn of_openapi(rows: &[Resource]) -> Facts {
     let entries = rows.iter().map(|row| {
         Arc::new(TableEntry {

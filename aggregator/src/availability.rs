@@ -1,4 +1,4 @@
-//! Whether remote servers answer: the condition `Available`, checked when something changes and every so often.
+//! Checks the availability of remote servers: the condition `Available`, checked when something changes and every so often.
 
 use std::{sync::Arc, time::Duration};
 

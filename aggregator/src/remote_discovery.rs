@@ -1,4 +1,4 @@
-//! What remote servers serve, for the discovery of the whole chain.
+//! Discovery of remote servers, for the discovery of the whole chain.
 
 use std::time::Duration;
 

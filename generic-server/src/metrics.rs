@@ -1,4 +1,4 @@
-//! What is counted, under upstream's names.
+//! Metrics, under upstream's names.
 
 mod access;
 mod shown;

@@ -126,7 +126,7 @@ impl Server {
         self.child = Some(child);
     }
 
-    /// How requests are authorised, unless a file says it.
+    /// How requests are authorized, unless a file says it.
     fn mode(&self) -> Option<&'static str> {
         let by_file = self.arguments.iter().any(|argument| argument.starts_with("--authorization-config="));
         (!by_file).then_some("--authorization-mode=RBAC")

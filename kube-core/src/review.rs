@@ -1,4 +1,4 @@
-//! What all reviews have in common: an object is created that is not stored. It is decoded, passes admission, is judged, and is
+//! Serves reviews: an object is created that is not stored. It is decoded, passes admission, is judged, and is
 //! sent back with its status.
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::declarations::{JSON_PATCH, Names, OBJECT, environment};
 pub enum ExpectedType {
     /// A condition or validation: a bool.
     Condition,
-    /// The text of a refusal. It cannot ask the authoriser.
+    /// The text of a refusal. It cannot ask the authorizer.
     Message,
     /// The value of an audit annotation: a text, or null for none.
     Annotation,

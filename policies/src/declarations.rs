@@ -1,4 +1,4 @@
-//! What expressions about a write can name.
+//! Declares the variables of expressions about a write.
 
 use std::sync::{Arc, LazyLock};
 

@@ -6,7 +6,7 @@
 //! The plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy ([`Policies`]) share an engine. A `source` holds the
 //! policies that have bindings, compiled. For a write, the `engine` finds those that are about it (`matching`), their
 //! parameters (`params`) and the objects in the version that has matched; then `conditions` are judged and expressions
-//! evaluated (`activation`). What an expression asks the authoriser goes through `questions`. The plugins that call
+//! evaluated (`activation`). What an expression asks the authorizer goes through `questions`. The plugins that call
 //! webhooks (`webhooks`) match writes with the same engine. Both may stand in files, too (`manifest`).
 //!
 //! ```

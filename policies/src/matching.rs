@@ -1,4 +1,4 @@
-//! Which writes a policy or binding is about: rules and selectors.
+//! Matches writes with policies and bindings: rules and selectors.
 
 use std::sync::Arc;
 

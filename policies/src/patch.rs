@@ -1,4 +1,4 @@
-//! What becomes of an object by the value of a mutation's expression.
+//! Applies the value of a mutation's expression to an object.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What expressions ask the authoriser.
+//! Queries of expressions to the authorizer.
 //!
-//! Evaluation does not wait, but an authoriser may have to ask somebody else. Then the expression is told that the answer is
+//! Evaluation does not wait, but an authorizer may have to ask somebody else. Then the expression is told that the answer is
 //! not known yet, and the evaluation runs once more when it is.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -120,7 +120,7 @@ impl Policy<Validations> {
         let scene = seen.scene(&request, invocation);
         let mut findings = self.validate(&Activation::new(scene, &self.variables));
         if !self.work.annotations.is_empty() {
-            // They cannot ask the authoriser, though they may name it.
+            // They cannot ask the authorizer, though they may name it.
             let scene = Scene { asker: None, ..scene };
             match self.annotate(&Activation::new(scene, &self.variables)) {
                 Ok((notes, errors)) => {
@@ -168,7 +168,7 @@ impl Policy<Validations> {
 
     /// What message expressions say, in the order of the validations, and whether that has cost too much.
     fn messages(&self, activation: &Activation<'_>, mut left: u64) -> (Vec<Option<String>>, Option<String>) {
-        // They cannot ask the authoriser, but the variables that they name can.
+        // They cannot ask the authorizer, but the variables that they name can.
         let mut messages = Vec::with_capacity(self.work.validations.len());
         for validation in &self.work.validations {
             let Some(expression) = &validation.message_expression else {

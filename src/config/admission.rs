@@ -1,4 +1,4 @@
-//! Which admission plugins run.
+//! Configuration of admission plugins.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is audited, and where the events go. Nothing is audited without a policy.
+//! Configuration of auditing. Nothing is audited without a policy.
 
 use std::{path::PathBuf, time::Duration};
 

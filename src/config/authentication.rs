@@ -1,4 +1,4 @@
-//! Who a client is: certificates, tokens, headers of trusted proxies.
+//! Configuration of authentication: certificates, tokens, headers of trusted proxies.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! Who decides what a client may do.
+//! Configuration of authorizers.
 
 use std::{path::PathBuf, time::Duration};
 

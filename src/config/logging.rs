@@ -1,4 +1,4 @@
-//! What is logged, and how.
+//! Configuration of logging.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Which metrics are shown.
+//! Configuration of metrics: which are shown.
 
 use std::collections::BTreeSet;
 

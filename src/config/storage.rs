@@ -1,4 +1,4 @@
-//! Where objects are kept: the embedded store, or etcd.
+//! Configuration of storage: the embedded store, or etcd.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where traces are sent, and which (`--tracing-config-file`).
+//! Configuration of traces (`--tracing-config-file`).
 
 use std::path::Path;
 

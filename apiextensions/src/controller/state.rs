@@ -1,4 +1,4 @@
-//! What the controller remembers of each definition.
+//! The controller's state of each definition.
 
 use std::{
     collections::HashMap,

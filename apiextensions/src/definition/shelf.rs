@@ -1,4 +1,4 @@
-//! Where definitions are looked up by name: in the cache, and among those that are just being written.
+//! Looks definitions up by name: in the cache, and among those that are just being written.
 
 use std::{
     collections::HashMap,

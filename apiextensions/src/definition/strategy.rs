@@ -1,4 +1,4 @@
-//! What a write does to a definition.
+//! The strategy of CustomResourceDefinitions.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a definition, in upstream's words and order.
+//! Validates apiextensions.k8s.io/v1 CustomResourceDefinitions, in upstream's words and order.
 //!
 //! Upstream judges an internal form of it: what all versions have in common stands once at the top (`spec.validation`,
 //! `spec.subresources`, …), and its errors name that place.

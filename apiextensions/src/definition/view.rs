@@ -1,4 +1,4 @@
-//! What is read from a definition.
+//! A typed view of a definition.
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};

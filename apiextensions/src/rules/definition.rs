@@ -1,4 +1,4 @@
-//! What is wrong with the expressions of a definition's rules, and whether they may cost what they may.
+//! Validates the CEL rules of definitions: whether they compile, and whether their estimated cost is within the limits.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a conversion webhook has answered, and how much of it is believed: labels, annotations and everything outside the
+//! Reads and checks responses of conversion webhooks: labels, annotations and everything outside the
 //! metadata may be other than before; the object must still be the same one.
 
 use machinery::{

@@ -1,4 +1,4 @@
-//! What is counted of conversions, under upstream's names.
+//! Metrics of conversions, under upstream's names.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a definition serves: rows of the resource table, one a served version, behind one registry.
+//! Serves the resources that definitions define: rows of the resource table, one a served version, behind one registry.
 
 mod columns;
 mod conversion;

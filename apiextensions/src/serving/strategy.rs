@@ -1,4 +1,4 @@
-//! What a write does to a custom resource.
+//! The strategy of custom resources.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,4 +1,4 @@
-//! How much of a request is recorded.
+//! Audit levels.
 
 /// How much of a request is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What is counted, under upstream's names (`apiserver_audit_*`).
+//! Metrics, under upstream's names (`apiserver_audit_*`).
 
 use std::{
     sync::{Arc, Mutex, PoisonError},

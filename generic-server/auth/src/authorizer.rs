@@ -128,7 +128,7 @@ impl UserRules {
         }
     }
 
-    /// Adds what another authoriser says.
+    /// Adds what another authorizer says.
     pub fn extend(&mut self, more: UserRules) {
         self.resource.extend(more.resource);
         self.non_resource.extend(more.non_resource);

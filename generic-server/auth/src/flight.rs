@@ -1,4 +1,4 @@
-//! What is asked of others: once for all who wait for it, and not more often than they bear.
+//! Single flight: a remote call is made once for all who wait for it, and with a minimum interval.
 
 use std::{
     future::Future,

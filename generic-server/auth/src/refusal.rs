@@ -1,4 +1,4 @@
-//! What those hear who may not do something.
+//! Forbidden responses.
 
 use machinery::{
     meta::{

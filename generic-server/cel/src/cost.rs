@@ -1,4 +1,4 @@
-//! What an expression may cost, found out before it is evaluated. The numbers are part of the API: they decide which rules a
+//! Estimates the cost of an expression before it is evaluated. The numbers are part of the API: they decide which rules a
 //! CustomResourceDefinition may have. Differs: a call of `optMap` costs what the name that it binds costs.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What an expression can name.
+//! The environment of an expression: what it can name.
 
 use std::sync::Arc;
 

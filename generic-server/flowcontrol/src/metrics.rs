@@ -1,4 +1,4 @@
-//! What is counted, under upstream's names (`apiserver_flowcontrol_*`).
+//! Metrics, under upstream's names (`apiserver_flowcontrol_*`).
 
 use std::{
     collections::HashMap,

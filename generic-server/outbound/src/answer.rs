@@ -1,4 +1,4 @@
-//! What a webhook has answered: a document of one kind, in JSON or YAML, whatever its Content-Type says.
+//! Reads responses of webhooks: a document of one kind, in JSON or YAML, whatever its Content-Type says.
 
 use machinery::{
     Value,

@@ -1,4 +1,4 @@
-//! How often a call is made again that has failed for now, and after how long.
+//! Exponential backoff: how often a failed call is retried, and after which delays.
 
 use std::{future::Future, time::Duration};
 

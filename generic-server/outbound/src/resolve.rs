@@ -1,4 +1,4 @@
-//! Where a service is: its endpoints, its cluster IP, or the host that it stands for.
+//! Resolves services: endpoints, its cluster IP, or the host that it stands for.
 
 use std::sync::Arc;
 

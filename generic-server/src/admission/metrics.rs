@@ -1,4 +1,4 @@
-//! How long plugins take.
+//! Metrics of admission plugins.
 
 use std::{array::from_fn, sync::OnceLock, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Admission: what may be changed about a write, and whether it may happen, beyond authorisation and the kind's own rules.
+//! Admission: what may be changed about a write, and whether it may happen, beyond authorization and the kind's own rules.
 
 mod always;
 mod metrics;

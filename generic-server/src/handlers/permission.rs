@@ -1,4 +1,4 @@
-//! What the verb of a request does not show, and needs a permission of its own: a PUT or an apply that makes an object, a
+//! Authorizes what the verb of a request does not show: a PUT or an apply that makes an object, a
 //! DELETE of what cannot be read.
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use auth::authorize_info;
 use auth::{Attributes, Authorizer, User};
 use machinery::request::{RequestInfo, Verb};
 
-/// A change by somebody who may make objects only if the authoriser says so.
+/// A change by somebody who may make objects only if the authorizer says so.
 pub(super) struct Permitted<'a> {
     change: &'a dyn Change,
     authorizer: &'a dyn Authorizer,

@@ -9,7 +9,7 @@ use prometheus::{
 
 use super::register;
 
-/// What authorisation counts, and what certificates of clients tell.
+/// What authorization counts, and what certificates of clients tell.
 pub(crate) struct AccessMetrics {
     authorizations: Results<4>,
     expirations: Histogram,

@@ -1,4 +1,4 @@
-//! What watches send.
+//! Metrics of watches.
 
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,

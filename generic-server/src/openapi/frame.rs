@@ -1,4 +1,4 @@
-//! What stands around paths and definitions in a document.
+//! The envelope of an OpenAPI document.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is counted of who asks, under upstream's names.
+//! Metrics of who asks, under upstream's names.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The resource table: one row a resource. The route, the verbs in discovery, the OpenAPI paths, the Table columns, the
-//! metrics' labels and the authoriser's attributes are all read from it.
+//! metrics' labels and the authorizer's attributes are all read from it.
 
 mod columns;
 mod conversion;

@@ -1,4 +1,4 @@
-//! What is wrong with what a file says to a plugin.
+//! Errors of admission plugin configurations.
 
 use machinery::meta::{GoDuration, field_error::FieldError};
 use outbound::KubeconfigError;

@@ -1,4 +1,4 @@
-//! What is wrong with the expressions of policies and webhooks.
+//! Validates the expressions of policies and webhooks.
 
 use cel::Program;
 use machinery::meta::field_error::FieldError;

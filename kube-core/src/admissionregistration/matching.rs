@@ -1,4 +1,4 @@
-//! What is wrong with rules and conditions that say which requests an admission hook or policy is about.
+//! Validates rules and match conditions, which say which requests an admission hook or policy is about.
 
 use std::collections::HashSet;
 

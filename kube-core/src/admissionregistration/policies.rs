@@ -1,4 +1,4 @@
-//! What is wrong with admission policies and their bindings.
+//! Validates admissionregistration.k8s.io admission policies and their bindings.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How webhooks and policies look in tables.
+//! Table columns of webhooks and policies.
 
 use machinery::Value;
 

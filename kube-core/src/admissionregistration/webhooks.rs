@@ -1,4 +1,4 @@
-//! What is wrong with configurations of webhooks.
+//! Validates admissionregistration.k8s.io/v1 webhook configurations.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How workloads look in tables.
+//! Table columns of workloads.
 
 use machinery::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with workloads.
+//! Validates apps/v1 DaemonSets, Deployments, ReplicaSets, StatefulSets and ControllerRevisions.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Who am I, as the server sees it.
+//! Answers SelfSubjectReviews and TokenReviews.
 
 use async_trait::async_trait;
 use auth::User;

@@ -1,4 +1,4 @@
-//! Access reviews: the authoriser's answer about somebody, as a document.
+//! Access reviews: the authorizer's answer about somebody, as a document.
 
 use std::sync::Arc;
 

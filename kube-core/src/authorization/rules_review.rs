@@ -1,4 +1,4 @@
-//! `selfsubjectrulesreviews`: what one may do in a namespace, as far as the authorisers can tell without being asked.
+//! `selfsubjectrulesreviews`: what one may do in a namespace, as far as the authorizers can tell without being asked.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is wrong with an access review.
+//! Validates authorization.k8s.io/v1 access reviews.
 
 use machinery::{
     Str, Value,

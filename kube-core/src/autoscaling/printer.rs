@@ -1,4 +1,4 @@
-//! How autoscalers look in tables.
+//! Table columns of autoscalers.
 
 use machinery::Value;
 

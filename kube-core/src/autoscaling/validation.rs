@@ -1,4 +1,4 @@
-//! What is wrong with autoscalers, in the stored version.
+//! Validates HorizontalPodAutoscalers, in their storage version.
 
 use generic_server::resource::WriteContext;
 use machinery::meta::names;

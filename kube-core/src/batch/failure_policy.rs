@@ -1,4 +1,4 @@
-//! What is wrong with a job's podFailurePolicy.
+//! Validates `spec.podFailurePolicy` of batch/v1 Jobs.
 
 use std::collections::HashSet;
 

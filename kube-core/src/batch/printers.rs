@@ -1,4 +1,4 @@
-//! How jobs look in tables.
+//! Table columns of jobs.
 
 use machinery::Value;
 

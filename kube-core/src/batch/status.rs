@@ -1,4 +1,4 @@
-//! What is wrong with an update of a job's status. Most rules look only at what the update changes, so that a status that
+//! Validates status updates of batch/v1 Jobs. Most rules look only at what the update changes, so that a status that
 //! was wrong before can be mended bit by bit.
 
 use std::collections::HashSet;

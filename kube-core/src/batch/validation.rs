@@ -1,4 +1,4 @@
-//! What is wrong with the spec of a job, and with cron jobs.
+//! Validates batch/v1 Jobs and CronJobs.
 
 use generic_server::resource::WriteContext;
 use machinery::{

@@ -1,4 +1,4 @@
-//! Which of a pod's containers is meant.
+//! Selects one of a pod's containers.
 
 use machinery::{
     Value,

@@ -1,4 +1,4 @@
-//! Where a node's kubelet is.
+//! Finds the address of a node's kubelet.
 
 use std::sync::Arc;
 

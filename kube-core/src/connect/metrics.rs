@@ -1,4 +1,4 @@
-//! What is counted of streams, under upstream's names.
+//! Metrics of streams, under upstream's names.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 

@@ -1,4 +1,4 @@
-//! What is wrong with claims to storage.
+//! Validates v1 PersistentVolumeClaims.
 
 use generic_server::resource::WriteContext;
 use machinery::{

@@ -1,4 +1,4 @@
-//! Who serves what is not stored in the core group: bindings, and subresources with rules of their own.
+//! Endpoints of the core group for what is not stored: bindings, and subresources with rules of their own.
 
 use std::sync::Arc;
 

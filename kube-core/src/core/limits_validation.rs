@@ -1,4 +1,4 @@
-//! What is wrong with limit ranges and quotas.
+//! Validates v1 LimitRanges and ResourceQuotas.
 
 use std::collections::{BTreeSet, HashSet};
 

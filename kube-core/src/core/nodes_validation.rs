@@ -1,4 +1,4 @@
-//! What is wrong with nodes.
+//! Validates v1 Nodes.
 
 use std::{cmp::Ordering, collections::HashSet};
 

@@ -1,4 +1,4 @@
-//! How the core group's kinds look in tables.
+//! Table columns of the core group's kinds.
 
 use machinery::{Str, Value};
 

@@ -1,4 +1,4 @@
-//! What the author of a quota is warned of.
+//! Warnings about v1 ResourceQuotas.
 
 use machinery::{Value, meta::Quantity};
 

@@ -1,4 +1,4 @@
-//! What is wrong with persistent volumes.
+//! Validates v1 PersistentVolumes.
 
 use generic_server::resource::WriteContext;
 use machinery::{

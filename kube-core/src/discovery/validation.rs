@@ -1,4 +1,4 @@
-//! What is wrong with endpoint slices.
+//! Validates discovery.k8s.io/v1 EndpointSlices.
 
 use generic_server::resource::WriteContext;
 use machinery::{

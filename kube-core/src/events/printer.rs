@@ -1,4 +1,4 @@
-//! How events look in tables.
+//! Table columns of events.
 
 use generic_server::printer::{Doc, NAME, Table, int, name, since, text, text_at};
 use machinery::Value;

@@ -1,4 +1,4 @@
-//! What is wrong with events. The core group has always taken almost anything; through events.k8s.io they are strict.
+//! Validates events.k8s.io/v1 and v1 Events. The core group has always taken almost anything; through events.k8s.io they are strict.
 
 use generic_server::resource::WriteContext;
 use machinery::{

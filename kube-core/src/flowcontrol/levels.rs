@@ -1,4 +1,4 @@
-//! What is wrong with priority levels.
+//! Validates flowcontrol.apiserver.k8s.io PriorityLevelConfigurations.
 
 use generic_server::resource::WriteContext;
 

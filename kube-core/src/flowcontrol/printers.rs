@@ -1,4 +1,4 @@
-//! How flow schemas and priority levels look in tables.
+//! Table columns of flow schemas and priority levels.
 
 use machinery::{Value, codec::scan};
 

@@ -1,4 +1,4 @@
-//! What is wrong with flow schemas.
+//! Validates flowcontrol.apiserver.k8s.io FlowSchemas.
 
 use std::collections::HashSet;
 

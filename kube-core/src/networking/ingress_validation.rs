@@ -1,4 +1,4 @@
-//! What is wrong with ingresses and their classes.
+//! Validates networking.k8s.io/v1 Ingresses and IngressClasses.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How ingresses, policies and address ranges look in tables.
+//! Table columns of ingresses, policies and address ranges.
 
 use machinery::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with network policies, addresses and ranges of addresses.
+//! Validates networking.k8s.io NetworkPolicies, IPAddresses and ServiceCIDRs.
 
 use std::collections::HashSet;
 

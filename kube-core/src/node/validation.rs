@@ -1,4 +1,4 @@
-//! What is wrong with runtime classes.
+//! Validates node.k8s.io/v1 RuntimeClasses.
 
 use generic_server::resource::WriteContext;
 use machinery::meta::{FieldError, names};

@@ -1,4 +1,4 @@
-//! The authoriser of `--authorization-mode=Node`: kubelets read what the pods on their node need, and write what is about
+//! The authorizer of `--authorization-mode=Node`: kubelets read what the pods on their node need, and write what is about
 //! their node.
 //!
 //! What belongs to a node is looked up in the caches that serve every request: a pod counts for the next request after the
@@ -26,7 +26,7 @@ pub(crate) fn node_of(user: &User) -> Option<&str> {
     user.in_group(NODES).then_some(node)
 }
 
-/// The authoriser.
+/// The authorizer.
 pub struct NodeAuthorizer {
     sources: Sources,
     /// What all nodes may do alike.
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The authoriser of a server that has no objects.
+    /// The authorizer of a server that has no objects.
     fn nodes() -> NodeAuthorizer {
         let backing = Backing {
             store: Memory::new(),

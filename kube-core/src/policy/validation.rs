@@ -1,4 +1,4 @@
-//! What is wrong with disruption budgets.
+//! Validates policy/v1 PodDisruptionBudgets.
 
 use generic_server::resource::WriteContext;
 use machinery::meta::{

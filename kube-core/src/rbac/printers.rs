@@ -1,4 +1,4 @@
-//! How bindings look in tables.
+//! Table columns of bindings.
 
 use machinery::Value;
 

@@ -1,4 +1,4 @@
-//! What is wrong with roles and bindings.
+//! Validates rbac.authorization.k8s.io/v1 roles and bindings.
 
 use generic_server::resource::WriteContext;
 use machinery::meta::names;

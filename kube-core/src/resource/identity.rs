@@ -1,4 +1,4 @@
-//! Which device is meant.
+//! The identity of a device.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How devices and claims look in tables.
+//! Table columns of devices and claims.
 
 use generic_server::printer::{AGE, Doc, NAME, Table, age, is_deleting, items, name, since, text, text_at};
 

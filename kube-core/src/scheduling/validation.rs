@@ -1,4 +1,4 @@
-//! What is wrong with priority classes.
+//! Validates scheduling.k8s.io PriorityClasses.
 
 use generic_server::resource::WriteContext;
 

@@ -1,4 +1,4 @@
-//! What a token says: for whom it is, for how long, and by what it is bound.
+//! Claims of service account tokens: for whom it is, for how long, and by what it is bound.
 
 use machinery::{
     Str, Value,

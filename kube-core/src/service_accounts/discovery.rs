@@ -1,4 +1,4 @@
-//! How others find the keys of tokens (OpenID Connect Discovery 1.0): the provider's document, and the keys themselves.
+//! Serves OpenID Connect Discovery 1.0 for service account tokens: the provider's document, and the keys themselves.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is counted of an external signer, under upstream's names.
+//! Metrics of an external signer, under upstream's names.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Where the keys of tokens are: in files, or with an external signer.
+//! Keys of service account tokens: in files, or with an external signer.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a token is bound to, and whether it is still there: its account, and a pod, secret or node.
+//! Looks up what a token is bound to: its account, and a pod, secret or node.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Whose a token is.
+//! Authenticates service account tokens.
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How classes, drivers and attachments look in tables.
+//! Table columns of classes, drivers and attachments.
 
 use machinery::Value;
 

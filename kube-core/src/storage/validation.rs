@@ -1,4 +1,4 @@
-//! What is wrong with storage classes, drivers and what they tell of nodes.
+//! Validates storage.k8s.io kinds: StorageClasses, CSIDrivers, CSINodes and others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! What was found wrong so far.
+//! The list of errors that validation has found.
 
 use generic_server::features::Features;
 use machinery::meta::field_error::FieldError;

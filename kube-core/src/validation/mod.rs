@@ -1,4 +1,4 @@
-//! What is wrong with an object of a kind: the vocabulary in which the rules of kinds are written.
+//! The vocabulary of validation, in which the rules of kinds are written.
 //!
 //! A rule is a function of a [`Field`] (a value and where it stands) and of [`Errors`] (what was found so far). Rules run on
 //! the storage version, defaulted, after the rules of metadata; the order of the findings is the order in which clients see

@@ -1,4 +1,4 @@
-//! What is wrong with manifests.
+//! Errors of admission manifests.
 
 use std::{io, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! How versions are converted.
+//! Validates `spec.conversion` of definitions.
 
 use std::collections::HashSet;
 

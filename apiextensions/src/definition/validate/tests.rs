@@ -1,4 +1,4 @@
-//! What is wrong with definitions, by example.
+//! Validation of definitions, by example.
 
 use machinery::{Value, codec::json};
 

@@ -1,4 +1,4 @@
-//! What is counted of authorizers, under upstream's names.
+//! Metrics of authorizers, under upstream's names.
 
 use std::{
     sync::{Arc, OnceLock},

@@ -1,4 +1,4 @@
-//! What operators ask: status, alarms, checksums, snapshots.
+//! The Maintenance service: status, alarms, checksums, snapshots.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a request, whatever the state is.
+//! Validates requests, whatever the state is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

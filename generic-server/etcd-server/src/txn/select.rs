@@ -1,4 +1,4 @@
-//! Which keys a range request is about, in which order.
+//! Selects and sorts the keys of a range request.
 
 use std::cmp::Ordering;
 

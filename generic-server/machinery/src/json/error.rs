@@ -1,4 +1,4 @@
-//! What is wrong with a JSON text, in the words of Go's encoding/json.
+//! JSON syntax errors, in the words of Go's encoding/json.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a strict reader finds wrong with a text that can be read: members that come twice, members that a type does not
+//! Strict decoding errors: members that come twice, members that a type does not
 //! have; in the order of the text, as sigs.k8s.io/json notes them.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! The request info: verb, resource and names that a request is about.
 
 use super::Verb;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     meta::selector::{Requirement, Term},
 };
 
-/// What a request asks for: the attributes that routing, authorisation, metrics and audit share.
+/// What a request asks for: the attributes that routing, authorization, metrics and audit share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestInfo {
     /// The path, decoded.

@@ -1,6 +1,6 @@
 //! What a request to the API asks for: its query, its verb, and the attributes that its path names.
 //!
-//! `resolve` reads a method and a path as upstream's RequestInfo resolver does. Routing, authorisation, flow control, metrics
+//! `resolve` reads a method and a path as upstream's RequestInfo resolver does. Routing, authorization, flow control, metrics
 //! and audit share the result.
 
 mod info;

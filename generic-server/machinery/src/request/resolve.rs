@@ -1,4 +1,4 @@
-//! What does a request ask for? (upstream's RequestInfo)
+//! Resolves a method and a path into a request info (upstream's RequestInfo).
 
 use super::{Query, RequestInfo, Route, Verb};
 use crate::{
@@ -107,7 +107,7 @@ pub fn resource_info(verb: &str, group: &str, version: &str, resource: &str) -> 
     }
 }
 
-/// The name that a field selector pins, if it does: authorisation by resource name then applies to the collection.
+/// The name that a field selector pins, if it does: authorization by resource name then applies to the collection.
 fn pinned_name(selector: &str) -> Option<Str> {
     let selector = FieldSelector::parse(selector).ok()?;
     let name = selector.requires_exact_match("metadata.name")?;

@@ -1,4 +1,4 @@
-//! What must be there once.
+//! Finds duplicates.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! What is counted of connections through proxies, under upstream's names.
+//! Metrics of connections through proxies, under upstream's names.
 
 use std::time::Duration;
 

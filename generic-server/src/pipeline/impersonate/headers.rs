@@ -1,4 +1,4 @@
-//! Whom the impersonation headers name.
+//! Reads the impersonation headers.
 
 use std::fmt::Write;
 

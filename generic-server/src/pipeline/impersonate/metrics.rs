@@ -1,4 +1,4 @@
-//! What is counted of impersonation, under upstream's names.
+//! Metrics of impersonation, under upstream's names.
 
 use std::time::Duration;
 

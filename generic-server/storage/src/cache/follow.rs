@@ -21,7 +21,7 @@ pub enum Followed {
     Event(WatchEvent),
 }
 
-/// The state of a resource and its changes, for as long as the cache lives. For admission, authorisation, controllers.
+/// The state of a resource and its changes, for as long as the cache lives. For admission, authorization, controllers.
 pub struct Follower {
     cache: Arc<Cache>,
     scope: Scope,

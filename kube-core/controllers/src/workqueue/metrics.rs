@@ -1,4 +1,4 @@
-//! What is counted of work queues, under client-go's names.
+//! Metrics of work queues, under client-go's names.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What a namespace asks of its pods: levels and versions, from its labels.
+//! A namespace's Pod Security policy: levels and versions, from its labels.
 
 use std::fmt;
 

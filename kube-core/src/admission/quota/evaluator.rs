@@ -1,4 +1,4 @@
-//! Who counts what: each kind of object by its rules, the others as so many objects.
+//! Evaluators of quota usage: each kind of object by its rules, the others as so many objects.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What pods use of quotas.
+//! Quota usage of pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! How pods look in a table: what state they are in, in one word.
+//! Table columns of pods: what state they are in, in one word.
 
 use std::collections::HashSet;
 

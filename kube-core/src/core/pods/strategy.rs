@@ -1,4 +1,4 @@
-//! What creates and updates of pods keep, drop and reset.
+//! The strategy of v1 Pods: what creates and updates keep, drop and reset.
 
 use generic_server::resource::WriteContext;
 use machinery::{

@@ -1,4 +1,4 @@
-//! What controllers ask of the templates of their pods.
+//! Validates pod templates of controllers.
 
 use machinery::{Value, meta::names};
 

@@ -1,4 +1,4 @@
-//! What authors of pods and of templates should know about what they wrote, although it is accepted.
+//! Warnings about pods and pod templates that are accepted.
 
 use std::collections::{HashMap, HashSet};
 

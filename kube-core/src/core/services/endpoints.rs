@@ -1,4 +1,4 @@
-//! What is wrong with endpoints.
+//! Validates v1 Endpoints.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which families of addresses a service has: what it does not say is filled in, and what the cluster cannot do is refused.
+//! IP families of services: what it does not say is filled in, and what the cluster cannot do is refused.
 
 use machinery::{
     Value,

@@ -1,4 +1,4 @@
-//! What a service takes from the pools of addresses and ports.
+//! Allocates cluster IPs and node ports of services.
 
 use std::{
     collections::{HashMap, HashSet},

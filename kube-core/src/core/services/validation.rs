@@ -1,4 +1,4 @@
-//! What is wrong with a service.
+//! Validates v1 Services.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What the author of a service is warned about.
+//! Warnings about v1 Services.
 
 use machinery::{Value, meta::ip, object};
 

@@ -1,4 +1,4 @@
-//! Role-based access control: the authoriser that asks roles and bindings.
+//! Role-based access control: the authorizer that asks roles and bindings.
 //!
 //! It reads the same caches as every request, so that a binding counts for the next request after the one that made it. The
 //! index over them is mended by the first request that finds another state.
@@ -19,7 +19,7 @@ pub(crate) use policy::RoleRef;
 use policy::{Policy, States};
 pub(crate) use rule::Rule;
 
-/// The authoriser of `--authorization-mode=RBAC`.
+/// The authorizer of `--authorization-mode=RBAC`.
 pub struct Rbac {
     /// Of cluster roles, cluster role bindings, roles and role bindings.
     sources: [Arc<Lister>; 4],

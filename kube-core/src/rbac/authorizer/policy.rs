@@ -1,4 +1,4 @@
-//! Who may do what, as one immutable index of all roles and bindings. Another state's index is this one, mended: its parts are
+//! The RBAC policy as one immutable index of all roles and bindings. Another state's index is this one, mended: its parts are
 //! shared, and what is read anew are the objects by which the states differ.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What devices are: their attributes.
+//! Validates attributes of devices.
 
 use machinery::{Value, meta::field_error::FieldError};
 

@@ -1,4 +1,4 @@
-//! What devices have: their capacity, and how much of it may be asked for.
+//! Validates the capacity of devices, and how much of it may be requested.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What drivers are told about devices, and what they tell: documents of their own.
+//! Validates opaque configuration and data of drivers.
 
 use machinery::{Value, codec::json, meta::field_error::FieldError};
 

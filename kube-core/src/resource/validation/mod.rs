@@ -1,4 +1,4 @@
-//! What is wrong with classes of devices, claims to them, and slices of them.
+//! Validates resource.k8s.io DeviceClasses, ResourceClaims and ResourceSlices.
 
 mod attributes;
 mod capacity;

@@ -1,4 +1,4 @@
-//! What claims ask for.
+//! Validates device requests of claims.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What was given to a claim, who uses it, and what drivers report.
+//! Validates the status of claims: allocation, consumers, and what drivers report.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What must hold of an authentication configuration. Its expressions are compiled on the way.
+//! Validates authentication configurations. Its expressions are compiled on the way.
 
 use std::{collections::HashSet, fmt::Display};
 

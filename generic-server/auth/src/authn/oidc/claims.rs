@@ -1,4 +1,4 @@
-//! What an ID token says (OpenID Connect Core 1.0, 2), and whether it is good now and for this server.
+//! Claims of ID tokens (OpenID Connect Core 1.0, 2), and whether it is good now and for this server.
 
 use machinery::{
     Map, Str, Value,

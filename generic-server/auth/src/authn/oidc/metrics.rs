@@ -1,4 +1,4 @@
-//! What is counted of identity providers, under upstream's names.
+//! Metrics of identity providers, under upstream's names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What upstream's reader of CBOR says of documents.
+//! CBOR errors, in the words of upstream's decoder.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What is wrong with a YAML document, in the words of go-yaml (libyaml's, without the context).
+//! YAML errors, in the words of go-yaml (libyaml's, without the context).
 
 use std::fmt;
 

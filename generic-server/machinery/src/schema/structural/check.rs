@@ -1,4 +1,4 @@
-//! Whether a CRD's schema may be used.
+//! Validates schemas of CRDs.
 
 use super::{Tolerance, defaults, internal, invariants, keys::Keys, parse, rules};
 use crate::Value;

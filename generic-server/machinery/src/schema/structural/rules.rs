@@ -1,4 +1,4 @@
-//! What CRDs may not use of JSON Schema, and how list and map types fit together.
+//! Validates which of JSON Schema a CRD uses, and that list and map types fit together.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What a validation found, and how much of the schema matched.
+//! The result of a validation, and how much of the schema matched.
 
 use std::collections::HashSet;
 

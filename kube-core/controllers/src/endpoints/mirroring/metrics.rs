@@ -1,4 +1,4 @@
-//! What is counted of mirrors, under upstream's names.
+//! Metrics of mirrors, under upstream's names.
 
 use prometheus::{Histogram, HistogramOpts, IntCounterVec, Registry, exponential_buckets};
 

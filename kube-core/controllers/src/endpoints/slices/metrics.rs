@@ -1,4 +1,4 @@
-//! What is counted of EndpointSlices, under upstream's names.
+//! Metrics of EndpointSlices, under upstream's names.
 
 use std::{
     collections::{BTreeMap, HashMap},

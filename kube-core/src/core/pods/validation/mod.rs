@@ -1,4 +1,4 @@
-//! What is wrong with pods, and with the templates of pods that other kinds hold.
+//! Validates v1 Pods, and the pod templates that other kinds hold.
 //!
 //! A file a topic; `spec.rs` calls them in upstream's order. Rules that upstream made stricter over time let pass what the old
 //! object of an update had already ([`Scope::tolerates`]); whether it had is found out only where a rule would refuse.

@@ -1,4 +1,4 @@
-//! Where volumes are inside a container: as folders and as devices.
+//! Validates volume mounts and volume devices of containers.
 
 use super::{
     paths,

@@ -1,4 +1,4 @@
-//! What containers and pods ask for and may use.
+//! Validates resources of containers and pods: requests, limits and claims.
 
 use machinery::{
     Value,

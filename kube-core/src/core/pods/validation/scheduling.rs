@@ -1,4 +1,4 @@
-//! Where a pod may run.
+//! Validates what decides where a pod runs: node selectors, affinity, tolerations, topology spread constraints.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a container may do on its node.
+//! Validates security contexts of containers.
 
 use machinery::{Value, meta::field_error::FieldError, meta::names};
 

@@ -1,4 +1,4 @@
-//! What each source of a volume asks for. Persistent volumes share most of them.
+//! Validates volume sources. Persistent volumes share most of them.
 
 use machinery::meta::{field_error::FieldError, names, names::range_message};
 

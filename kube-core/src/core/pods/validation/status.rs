@@ -1,4 +1,4 @@
-//! What an update of a pod's status may say.
+//! Validates updates of a pod's status.
 
 use std::{
     cell::LazyCell,

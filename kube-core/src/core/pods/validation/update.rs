@@ -1,4 +1,4 @@
-//! What an update of a pod may change.
+//! Validates updates of v1 Pods.
 
 use std::collections::{HashMap, HashSet};
 
