@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// After so many ticks everything is checked again.
 const PERIOD: u64 = 50;
 /// How long a server may take to answer a check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Keeps the conditions.
 pub(crate) fn control(registry: Arc<Registry>, backends: Arc<Backends>) -> Task {
@@ -81,7 +81,7 @@ async fn probe(backend: &Backend) -> Result<(), Unavailable> {
     let path = format!("/apis/{}/{}", backend.group, backend.version);
     let shown = format!("https://{host}:{port}{path}");
     let missing = |why: String| failed(format!("failing or missing response from {shown}: {why}"));
-    let response = remote_discovery::get(backend, &path, "application/json", PATIENCE).await;
+    let response = remote_discovery::get(backend, &path, "application/json", TIMEOUT).await;
     match response {
         Err(error) => Err(missing(error)),
         Ok(response) if response.status().is_success() => Ok(()),

@@ -16,7 +16,7 @@ use crate::backends::{Backend, Backends};
 
 /// The largest discovery document that is believed, in bytes.
 const LIMIT: usize = 8 << 20;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A GET as the server itself.
@@ -59,12 +59,12 @@ pub(crate) async fn fetch(backend: &Backend) -> Option<Resources> {
 }
 
 async fn document(backend: &Backend, path: &str, accept: &str) -> Option<Value> {
-    let response = get(backend, path, accept, PATIENCE).await.ok()?;
+    let response = get(backend, path, accept, TIMEOUT).await.ok()?;
     if !response.status().is_success() {
         return None;
     }
     let read = Limited::new(response.into_body(), LIMIT).collect();
-    let body: Bytes = tokio::time::timeout(PATIENCE, read).await.ok()?.ok()?.to_bytes();
+    let body: Bytes = tokio::time::timeout(TIMEOUT, read).await.ok()?.ok()?.to_bytes();
     json::decode(&body).ok()
 }
 

@@ -177,7 +177,7 @@ impl Controller {
         slot.clearing = Some(uid.clone());
         let registry = slot.served.as_ref().map(|served| served.registry().clone());
         let first_pass = cleanup::start(self.definitions.clone(), registry, name.into(), uid);
-        let _ = tokio::time::timeout(cleanup::PATIENCE, first_pass).await; // it goes on without us
+        let _ = tokio::time::timeout(cleanup::TIMEOUT, first_pass).await; // it goes on without us
         true
     }
 

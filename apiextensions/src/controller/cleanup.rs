@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::definition::{CLEANUP, Condition, Definition, ESTABLISHED, TERMINATING, is_true, set_condition};
 
 /// How long a DELETE waits for the objects to go; those with finalizers of their own may take for ever.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many objects are deleted at once.
 const WORKERS: usize = 16;

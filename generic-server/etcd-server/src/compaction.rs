@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{database::Database, error::Refusal};
 
 /// How often the mode by revisions looks.
-const EVERY: Duration = Duration::from_secs(5 * 60);
+const INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// The longest time between two compactions by time; and how often a revision is noted in it.
 const LONGEST: Duration = Duration::from_secs(3600);
 const NOTES: u32 = 10;
@@ -41,7 +41,7 @@ struct Plan {
 impl Plan {
     fn new(retention: Retention, now: Instant) -> Plan {
         let due = match retention {
-            Retention::Revisions(_) => EVERY,
+            Retention::Revisions(_) => INTERVAL,
             Retention::Time(period) => period,
         };
         let mut plan = Plan { retention, noted: VecDeque::new(), most: 0, done: now, due, last: 0 };
@@ -52,7 +52,7 @@ impl Plan {
     /// How long after a look the next one is.
     fn pause(&self) -> Duration {
         match self.retention {
-            Retention::Revisions(_) => EVERY,
+            Retention::Revisions(_) => INTERVAL,
             Retention::Time(period) => period.min(LONGEST) / NOTES,
         }
     }

@@ -13,7 +13,7 @@ use tokio::{sync::Notify, time::timeout};
 use crate::{Error, Event, Expect, KeyValue, Range, RangeResult, Revision, Sink, Store, limits};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A sink that keeps what it is fed.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Recorder {
 
     /// Waits until what it was fed is as wanted, and returns that.
     pub async fn wait(&self, wanted: impl Fn(&Seen) -> bool) -> Seen {
-        let waited = timeout(PATIENCE, async {
+        let waited = timeout(TIMEOUT, async {
             loop {
                 let changed = self.changed.notified();
                 let seen = self.seen();
@@ -56,7 +56,7 @@ impl Recorder {
                 changed.await;
             }
         });
-        waited.await.unwrap_or_else(|_| panic!("not within {PATIENCE:?}; seen: {:?}", self.seen()))
+        waited.await.unwrap_or_else(|_| panic!("not within {TIMEOUT:?}; seen: {:?}", self.seen()))
     }
 
     /// Waits for so many events, and returns them briefly: revision, key, value (or nothing), previous revision.
@@ -445,7 +445,7 @@ async fn progress(store: &dyn Store) {
     let recorder = Recorder::new();
     let _watch = store.watch("/a/", start, recorder.clone()).await.expect("a watch opens");
     let last = create(store, "/b/x", "1").await;
-    timeout(PATIENCE, async {
+    timeout(TIMEOUT, async {
         while recorder.seen().progress < last {
             store.request_progress("/a/").await.expect("progress can be asked for");
             tokio::time::sleep(Duration::from_millis(20)).await;

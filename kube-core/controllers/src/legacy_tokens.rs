@@ -20,7 +20,7 @@ use crate::{client::Deletion, objects::Key, ready::Ready, shared::Shared};
 const PERIOD: i64 = 365 * DAY;
 const DAY: i64 = 24 * 3600;
 /// How often they are looked at.
-const EVERY: Duration = Duration::from_secs(24 * 3600);
+const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const RETRY: Duration = Duration::from_secs(60);
 
 const TRACKING: &str = "kube-apiserver-legacy-service-account-token-tracking";
@@ -35,7 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     ready.synced();
     loop {
         let pause = match pass(&shared, Timestamp::now().seconds()).await {
-            Ok(()) => EVERY,
+            Ok(()) => INTERVAL,
             Err(status) => {
                 tracing::warn!(error = status.message, "cannot look for tokens that nobody uses");
                 RETRY

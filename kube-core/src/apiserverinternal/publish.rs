@@ -20,7 +20,7 @@ use super::rules::common_version;
 use crate::coordination::server_name;
 
 /// How often what is said is put right.
-const EVERY: Duration = Duration::from_secs(600);
+const INTERVAL: Duration = Duration::from_secs(600);
 /// The condition of servers that agree.
 const EQUAL: &str = "AllEncodingVersionsEqual";
 
@@ -38,7 +38,7 @@ pub fn storage_versions(registry: &Arc<Registry>, tables: Tables, host: &str) ->
                 cx.ready();
                 tokio::select! {
                     () = cx.cancelled() => return Ok(()),
-                    () = tokio::time::sleep(EVERY) => {}
+                    () = tokio::time::sleep(INTERVAL) => {}
                 }
             }
         }

@@ -18,7 +18,7 @@ use storage::Store;
 const NEIGHBOURS: [(&str, u16); 2] = [("scheduler", 10259), ("controller-manager", 10257)];
 const STORE: &str = "etcd-0";
 /// How long a part may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// `componentstatuses`. Differs: a neighbour is healthy when its port answers; it is not asked for its health.
 pub(crate) struct ComponentStatuses {
@@ -68,7 +68,7 @@ impl ComponentStatuses {
 /// Whether somebody listens on a port of this machine; the error is upstream's of the request for its health.
 async fn dial(port: u16) -> Result<(), String> {
     let failed = |why: &str| format!("Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: {why}");
-    match tokio::time::timeout(PATIENCE, tokio::net::TcpStream::connect(("127.0.0.1", port))).await {
+    match tokio::time::timeout(TIMEOUT, tokio::net::TcpStream::connect(("127.0.0.1", port))).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             Err(failed("connect: connection refused"))

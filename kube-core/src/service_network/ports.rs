@@ -17,7 +17,7 @@ use storage::{Error as StoreError, Expect, Revision, Store};
 use super::addresses::random;
 
 /// How often a change is tried on a newer state.
-const TRIES: usize = 256;
+const MAX_ATTEMPTS: usize = 256;
 
 /// Why a port could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -206,7 +206,7 @@ impl NodePorts {
         dry_run: bool,
         mut change: impl FnMut(&mut PortChange) -> Result<T, Status>,
     ) -> Result<(T, PortChange), Status> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let (set, revision, _) = self.read().await?;
             let random = random();
             let mut ports = PortChange { set, dry_run, random, taken: Vec::new(), released: Vec::new() };
@@ -236,7 +236,7 @@ impl NodePorts {
 
     /// Changes which ports are taken, and writes that down if it or the range is new.
     pub(super) async fn edit(&self, mut edit: impl FnMut(&mut PortSet)) -> Result<(), Status> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let (before, revision, is_foreign) = self.read().await?;
             let mut set = before.clone();
             edit(&mut set);

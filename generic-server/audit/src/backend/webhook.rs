@@ -11,7 +11,7 @@ use crate::{ack::Ack, event::encode, metrics::Metrics};
 
 const PLUGIN: &str = "webhook";
 /// How often a list is sent at most.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 /// Each pause is so many times the one before, and up to a part of itself longer.
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
@@ -77,7 +77,7 @@ impl Webhook {
         let mut pause = self.backoff;
         for attempt in 1.. {
             let Err(why) = self.client.deliver(list.clone()).await else { return true };
-            if attempt == TRIES || *ends.borrow_and_update() {
+            if attempt == MAX_ATTEMPTS || *ends.borrow_and_update() {
                 self.metrics.lost(PLUGIN, lines.len(), &why.0);
                 break;
             }

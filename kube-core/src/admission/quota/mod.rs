@@ -32,7 +32,7 @@ pub use recount::Recount;
 use scopes::Scope;
 
 /// How long a write waits for its turn (upstream: the same).
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A quota as it was last written.
 #[derive(Clone)]
@@ -134,7 +134,7 @@ impl Admission for ResourceQuota {
         }
         let Some(evaluator) = Evaluator::of(a) else { return Ok(()) };
         let ask = Ask::new(a, evaluator, object);
-        match tokio::time::timeout(PATIENCE, self.queue.decide(a.namespace, ask)).await {
+        match tokio::time::timeout(TIMEOUT, self.queue.decide(a.namespace, ask)).await {
             Ok(decision) => decision,
             Err(_) => Err(Status::internal_error("resource quota evaluation timed out")),
         }

@@ -19,7 +19,7 @@ use super::{
 use crate::{admission::parsed::Parsed, core::pods::Amounts};
 
 /// How often quotas are read anew when somebody else has written them first.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// A write and where its decision goes.
 struct Waiter {
@@ -132,7 +132,7 @@ impl Decider {
     ) -> Vec<(Waiter, Status)> {
         let mut refused = Vec::new();
         let mut last = Status::internal_error("resource quota evaluation was given up");
-        for attempt in 0..TRIES {
+        for attempt in 0..MAX_ATTEMPTS {
             let (before, mut after): (Vec<Arc<Quota>>, Vec<Quota>) = match quotas {
                 Ok(quotas) => (quotas.clone(), quotas.iter().map(|quota| Quota::clone(quota)).collect()),
                 Err(status) => {

@@ -29,7 +29,7 @@ const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotentia
 /// How many evictions a budget may have that its controller has not seen yet.
 const MAX_DISRUPTED_PODS: usize = 2000;
 /// How often an eviction looks at a pod or budget anew that somebody else has changed meanwhile.
-const TRIES: usize = 20;
+const MAX_ATTEMPTS: usize = 20;
 /// How long it waits before it looks again: what changes an object so fast changes it again at once.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -113,7 +113,7 @@ impl Eviction {
     async fn evict(&self, namespace: &str, name: &str, options: &DeleteOptions) -> Result<(), Status> {
         let pinned = options.resource_version.is_some();
         let mut last = None;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.evict_once(namespace, name, options).await? {
                 Attempt::Done => return Ok(()),
                 Attempt::Again(status) if pinned => return Err(status),
