@@ -1,16 +1,16 @@
 //! Histograms of ratios that are observed at the end of every nanosecond: how long a number had which value.
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Instant;
 
 use prometheus::{
     core::{Collector, Desc},
     proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType},
 };
+use tokio::time::Instant;
 
 use crate::Nanos;
 
-/// Nanoseconds since this process first asked.
+/// Nanoseconds since this process first asked, by a clock that tests can move.
 pub(crate) fn now() -> Nanos {
     static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(EPOCH.elapsed().as_nanos()).unwrap_or(Nanos::MAX)
