@@ -53,12 +53,30 @@ impl Drop for Owned {
     }
 }
 
+/// Lines that nobody waits for are gathered so long: those of one request are mostly written together, and under load the
+/// thread is not woken for each.
+const LINGER: Duration = Duration::from_millis(5);
+
 #[derive(Default)]
 struct State {
     pending: Vec<Entry>,
     bytes: usize,
-    idle: bool,
+    /// Somebody waits for one of those.
+    is_urgent: bool,
+    rest: Rest,
     ended: bool,
+}
+
+/// What the thread does when it does not write.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Rest {
+    /// Nothing: it writes, or is about to.
+    #[default]
+    No,
+    /// It gathers lines, for a while.
+    Gathers,
+    /// It has nothing to do.
+    Sleeps,
 }
 
 /// Lines, and who waits for them.
@@ -127,7 +145,15 @@ impl Log {
         };
         state.bytes += size;
         state.pending.push(Entry { lines, done });
-        let wakes = mem::take(&mut state.idle);
+        state.is_urgent |= waits;
+        let wakes = match state.rest {
+            Rest::No => false,
+            Rest::Gathers => waits,
+            Rest::Sleeps => true,
+        };
+        if wakes {
+            state.rest = Rest::No;
+        }
         drop(state);
         if wakes {
             self.shared.wake.notify_one();
@@ -176,16 +202,25 @@ impl Writer {
     /// Waits for entries; `false` when there will be no more.
     fn next(&self, entries: &mut Vec<Entry>) -> bool {
         let mut state = lock(&self.shared);
-        while state.pending.is_empty() {
-            if state.ended {
-                return false;
+        let mut until = Instant::now() + LINGER;
+        while !state.is_urgent && !state.ended {
+            let wake = &self.shared.wake;
+            let left = until.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                state.rest = Rest::Gathers;
+                state = wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            } else if state.pending.is_empty() {
+                state.rest = Rest::Sleeps;
+                state = wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                until = Instant::now() + LINGER;
+            } else {
+                break;
             }
-            state.idle = true;
-            state = self.shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.idle = false;
+        state.rest = Rest::No;
+        state.is_urgent = false;
         mem::swap(&mut state.pending, entries);
-        true
+        !entries.is_empty() || !state.ended
     }
 
     fn write(&mut self, entries: &mut Vec<Entry>) {
