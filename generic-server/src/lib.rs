@@ -38,6 +38,7 @@ pub mod resource;
 pub mod response;
 pub mod serve;
 pub mod server;
+mod strangers;
 pub mod table;
 pub mod tasks;
 #[cfg(test)]

@@ -11,6 +11,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use crate::strangers::Guest;
+
 /// From its first byte on, or from the handshake on for the first, a request's head may take so long.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(32);
 /// A connection without a request is closed after so long. Go's clients keep theirs no longer.
@@ -26,6 +28,7 @@ pub(crate) struct Usage {
     /// The last answer that may last has ended: there is a deadline again.
     changed: Notify,
     request_timeout: Duration,
+    guest: Option<Guest>,
 }
 
 struct State {
@@ -60,12 +63,12 @@ pub(crate) struct InUse {
 }
 
 impl Usage {
-    /// Of a connection whose handshake is done.
-    pub(crate) fn new(http2: bool, request_timeout: Duration) -> Arc<Self> {
+    /// Of a connection whose handshake is done; `guest` is told when it waits and when it is served.
+    pub(crate) fn new(http2: bool, request_timeout: Duration, guest: Option<Guest>) -> Arc<Self> {
         // A client of HTTP/2 may connect before it has anything to ask.
         let waits = if http2 { Waits::Request } else { Waits::Head };
         let state = State { open: 0, lasting: 0, waits, since: Instant::now(), unseen: true, had_body: false };
-        Arc::new(Usage { state: Mutex::new(state), changed: Notify::new(), request_timeout })
+        Arc::new(Usage { state: Mutex::new(state), changed: Notify::new(), request_timeout, guest })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -78,6 +81,8 @@ impl Usage {
         state.open += 1;
         state.since = Instant::now();
         state.unseen = false;
+        drop(state);
+        self.guest.iter().for_each(Guest::is_served);
         InUse { usage: self.clone(), lasts: false }
     }
 
@@ -160,6 +165,9 @@ impl Drop for InUse {
         if self.lasts && state.lasting == 0 {
             self.usage.changed.notify_one();
         }
+        let is_idle = state.open == 0;
+        drop(state);
+        self.usage.guest.iter().filter(|_| is_idle).for_each(Guest::is_answered);
     }
 }
 
@@ -178,9 +186,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn heads_idle_connections_and_answers_have_upstreams_times() {
-        assert_eq!(lasts(&Usage::new(false, TIMEOUT), None).await, (32, true), "the first head");
-        assert_eq!(lasts(&Usage::new(true, TIMEOUT), None).await, (90, true), "HTTP/2 without a request");
-        let usage = Usage::new(false, TIMEOUT);
+        assert_eq!(lasts(&Usage::new(false, TIMEOUT, None), None).await, (32, true), "the first head");
+        assert_eq!(lasts(&Usage::new(true, TIMEOUT, None), None).await, (90, true), "HTTP/2 without a request");
+        let usage = Usage::new(false, TIMEOUT, None);
         drop(usage.begin());
         assert_eq!(lasts(&usage, None).await, (90, true), "idle");
         assert!(usage.read());
@@ -195,7 +203,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_lasts_keeps_its_connection() {
-        let usage = Usage::new(true, TIMEOUT);
+        let usage = Usage::new(true, TIMEOUT, None);
         let mut watch = usage.begin();
         watch.lasts();
         let (waiting, other) = (usage.clone(), usage.clone());

@@ -233,8 +233,10 @@ impl Pipeline {
             seen.token_notes.get_or_init(|| notes);
         }
         // Connections of strangers are dear over HTTP/2: theirs end with each answer, as upstream's do (CVE-2023-44487).
-        let http2 = self.parts_with_strangers && request.extensions.get::<Peer>().is_some_and(|peer| peer.http2);
-        seen.is_stranger.get_or_init(|| http2 && (authenticated.is_err() || request.user.is_anonymous()));
+        let is_stranger = authenticated.is_err() || request.user.is_anonymous();
+        let peer = request.extensions.get::<Peer>().inspect(|peer| peer.note_known(!is_stranger));
+        let parts = is_stranger && self.parts_with_strangers && peer.is_some_and(|peer| peer.http2);
+        seen.is_stranger.get_or_init(|| parts);
         if let Err(status) = authenticated {
             seen.is_early.get_or_init(|| true);
             audit::refused_early(&request, received);

@@ -31,7 +31,10 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use super::{Lifecycle, Listener, Tls, head::Heads, refuse::refuse};
 use crate::Body;
 use crate::body::BodyError;
-use crate::usage::{InUse, Usage};
+use crate::{
+    strangers::{Counted, Guest, Strangers},
+    usage::{InUse, Usage},
+};
 
 /// A client that has not finished its handshake or a request's headers by then is let go (upstream: 32 s).
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(32);
@@ -113,12 +116,21 @@ pub struct PeerInfo {
     pub lasts_until: OnceLock<Option<i64>>,
     /// What authentication keeps of the certificate, which is its own affair.
     pub memo: Memo,
+    /// The connection among those of strangers.
+    pub(crate) guest: Option<Guest>,
 }
 
 impl Peer {
     /// For tests and in-process clients; the serving side makes its own.
     pub fn new(info: PeerInfo) -> Self {
         Self(Arc::new(info))
+    }
+
+    /// Says whether it is known who has made a request. A connection of strangers has less to expect than others.
+    pub(crate) fn note_known(&self, is_known: bool) {
+        if let Some(guest) = &self.0.guest {
+            if is_known { guest.is_known() } else { guest.waits() }
+        }
     }
 
     /// The same for all requests of a connection: what authentication found out may be kept by it.
@@ -148,16 +160,28 @@ pub async fn serve<S, F>(
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let server = Arc::new(Server { service, options, lifecycle: lifecycle.clone() });
+    let strangers = Arc::new(Strangers::default());
+    let accept = async || {
+        strangers.room().await;
+        listener.accept().await
+    };
     let stop = lifecycle.stopped_listening();
-    while let Some((stream, remote)) = stop.run_until_cancelled(listener.accept()).await {
+    while let Some((stream, remote)) = stop.run_until_cancelled(accept()).await {
         let server = Arc::clone(&server);
         let tls = TlsAcceptor::from(tls.config());
         let guard = lifecycle.track_connection();
+        let visit = strangers.visit(remote.ip());
         tokio::spawn(async move {
-            let _guard = guard;
+            let (_guard, guest) = (guard, visit.guest());
             let close = server.lifecycle.close_connections().clone();
-            if let Some(Err(error)) = close.run_until_cancelled(handle(server, tls, stream, remote)).await {
-                tracing::debug!(%remote, %error, "the connection broke");
+            let connection = handle(server, tls, stream, (remote, guest.clone()));
+            tokio::select! {
+                ended = close.run_until_cancelled(connection) => {
+                    if let Some(Err(error)) = ended {
+                        tracing::debug!(%remote, %error, "the connection broke");
+                    }
+                }
+                () = guest.told_to_leave() => tracing::debug!(%remote, "a stranger made room for others"),
             }
         });
     }
@@ -175,7 +199,7 @@ async fn handle<S, F>(
     server: Arc<Server<S>>,
     tls: TlsAcceptor,
     stream: TcpStream,
-    remote: SocketAddr,
+    (remote, guest): (SocketAddr, Guest),
 ) -> Result<(), ConnectionError>
 where
     S: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
@@ -190,7 +214,7 @@ where
     let local = stream.local_addr()?;
     let local = SocketAddr::new(local.ip().to_canonical(), local.port());
     // Boxed: its state is large and of no use to the connection afterwards.
-    let handshake = Box::pin(timeout(HANDSHAKE_TIMEOUT, shake_hands(tls, stream))).await;
+    let handshake = Box::pin(timeout(HANDSHAKE_TIMEOUT, shake_hands(tls, stream, guest.clone()))).await;
     let failed = |why: BodyError| {
         HANDSHAKE_ERRORS.inc();
         why
@@ -211,12 +235,17 @@ where
         memo: Memo::empty(),
         lasts_until: OnceLock::new(),
         http2: session.alpn_protocol() == Some(b"h2"),
+        guest: Some(guest),
     });
     if peer.http2 { speak_http2(server, stream, peer).await } else { speak_http1(server, stream, peer).await }
 }
 
 /// The handshake; `None` when the client spoke plain HTTP and was told so.
-async fn shake_hands(tls: TlsAcceptor, mut stream: TcpStream) -> io::Result<Option<TlsStream<TcpStream>>> {
+async fn shake_hands(
+    tls: TlsAcceptor,
+    mut stream: TcpStream,
+    guest: Guest,
+) -> io::Result<Option<TlsStream<Counted<TcpStream>>>> {
     const METHODS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
     let mut start = [0; 5];
     let got = stream.peek(&mut start).await?;
@@ -234,12 +263,12 @@ async fn shake_hands(tls: TlsAcceptor, mut stream: TcpStream) -> io::Result<Opti
         }
         return Ok(None);
     }
-    tls.accept(stream).await.map(Some)
+    tls.accept(Counted::new(stream, guest)).await.map(Some)
 }
 
 async fn speak_http2<S, F>(
     server: Arc<Server<S>>,
-    stream: TlsStream<TcpStream>,
+    stream: TlsStream<Counted<TcpStream>>,
     peer: Peer,
 ) -> Result<(), ConnectionError>
 where
@@ -256,7 +285,7 @@ where
         .max_frame_size(STREAM_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(MAX_HEADER_LIST);
-    let usage = Usage::new(true, server.options.request_timeout);
+    let usage = Usage::new(true, server.options.request_timeout, peer.guest.clone());
     let used = Arc::clone(&usage);
     let signal = Arc::clone(&go_away);
     let service = service_fn(move |request| {
@@ -289,7 +318,7 @@ where
 
 async fn speak_http1<S, F>(
     server: Arc<Server<S>>,
-    stream: TlsStream<TcpStream>,
+    stream: TlsStream<Counted<TcpStream>>,
     peer: Peer,
 ) -> Result<(), ConnectionError>
 where
@@ -305,7 +334,7 @@ where
         .max_headers(MAX_HEADERS)
         .max_header_size(MAX_HEADER_BYTES)
         .max_buf_size(MAX_HEADER_BYTES);
-    let usage = Usage::new(false, server.options.request_timeout);
+    let usage = Usage::new(false, server.options.request_timeout, peer.guest.clone());
     let used = Arc::clone(&usage);
     let service = service_fn(move |request: Request<Incoming>| {
         let (server, peer, used) = (Arc::clone(&server), peer.clone(), Arc::clone(&used));

@@ -167,7 +167,7 @@ mod tests {
     #[tokio::test]
     async fn a_target_is_escaped_where_it_cannot_be_the_rest_of_a_body() {
         let (mut client, server) = tokio::io::duplex(64);
-        let usage = Usage::new(false, Duration::from_secs(1));
+        let usage = Usage::new(false, Duration::from_secs(1), None);
         let mut heads = Heads::new(server, usage.clone());
         let mut read = [0; 32];
         client.write_all(b"GET /<<\n").await.expect("room");

@@ -11,7 +11,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use integration_tests::{Server, raw, tls_config};
 use rustls::pki_types::ServerName;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
@@ -127,6 +127,49 @@ async fn connections_of_strangers_stay_where_their_gate_is_off() {
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         answer.into_body().collect().await.expect("a body");
     }
+}
+
+/// A connection that has agreed on HTTP/1.1 and sends a head that has no end.
+async fn endless_head(server: &Server) -> TlsStream<TcpStream> {
+    let tcp = TcpStream::connect(("127.0.0.1", server.port())).await.expect("connects");
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut stream = TlsConnector::from(Arc::new(tls_config())).connect(name, tcp).await.expect("a handshake");
+    let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".as_slice(), &[b'x'; 600 << 10]].concat();
+    let _ = stream.write_all(&head).await; // it may be sent away before all of it is taken
+    stream
+}
+
+#[tokio::test]
+async fn what_silent_strangers_hold_is_bounded_and_others_are_served() {
+    const MANY: usize = 500;
+    let server = Server::start();
+    let (mut known, connection) = http2(&server).await;
+    tokio::spawn(connection);
+    let version = || request(Method::GET, "/version", "admintoken", nothing());
+    assert_eq!(known.send_request(version()).await.expect("an answer").status(), StatusCode::OK);
+    let before = server.resident_kib();
+    let mut silent: Vec<Box<dyn AsyncRead + Unpin>> = Vec::new();
+    for _ in 0..MANY {
+        silent.push(Box::new(TcpStream::connect(("127.0.0.1", server.port())).await.expect("connects")));
+        silent.push(Box::new(agreed_on_http2(&server).await));
+    }
+    for _ in 0..MANY / 5 {
+        silent.push(Box::new(endless_head(&server).await));
+    }
+    let held = server.resident_kib().saturating_sub(before);
+    assert!(held < 40 << 10, "{held} KiB");
+    let first = silent[0].read_to_end(&mut Vec::new()).now_or_never().expect("it is closed");
+    assert!(first.is_err() || first.is_ok_and(|read| read == 0));
+    // Whoever is known is not closed for them, and whoever comes is served.
+    assert_eq!(known.send_request(version()).await.expect("an answer").status(), StatusCode::OK);
+    let (mut new, connection) = http2(&server).await;
+    tokio::spawn(connection);
+    assert_eq!(new.send_request(version()).await.expect("an answer").status(), StatusCode::OK);
+    let mut open = 0;
+    for mut one in silent {
+        open += usize::from(one.read_to_end(&mut Vec::new()).now_or_never().is_none());
+    }
+    assert!(open <= 256, "{open} are open");
 }
 
 #[tokio::test]
