@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use arc_swap::ArcSwap;
 use audit::Auditor;
-use auth::Authorizer;
+use auth::{
+    Authorizer,
+    reload::{Followed, ReloadError, ReloadMetrics},
+};
 use generic_server::{
     admission::{self, Admission, AdmissionMetrics, AlwaysAdmit, AlwaysDeny, OwnChain},
     features::Minor,
@@ -31,7 +34,11 @@ use kube_core::{
 use machinery::{Str, meta::ip::Cidr};
 use outbound::egress::{Egress, EgressMetrics, Network};
 use policies::{Manifests, Policies, Tables};
-use storage::{Store, cache::Cache, encrypt::Encryption};
+use storage::{
+    Store,
+    cache::Cache,
+    encrypt::{Encryption, EncryptionError},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -45,9 +52,6 @@ use crate::{
     tracer::{self, Exporting},
     version,
 };
-
-/// How often the encryption file is looked at, when it is followed (upstream: the same).
-const RELOAD_EVERY: Duration = Duration::from_secs(60);
 
 /// The chain, ready to serve, and what must be ended with it.
 pub struct Chain {
@@ -97,7 +101,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
     // What reads.
     let stores = stores::open(config, &egress).await?;
     let store = stores.main.clone();
-    let encryption = open_encryption(config).await?;
+    let encryption = open_encryption(config, (&server, registry), following).await?;
     let backing = Backing {
         store: store.clone(),
         encryption: encryption.clone(),
@@ -344,17 +348,35 @@ fn service_network(config: &Config, port: u16) -> service_network::NetworkSettin
     }
 }
 
-/// Reads how values are encrypted. KMS plugins that are not there in a moment are waited for by readyz.
-async fn open_encryption(config: &Config) -> Result<Option<Arc<Encryption>>> {
+/// Reads how values are encrypted, and follows that until `cancel` if it is asked for. KMS plugins that are not there in a
+/// moment are waited for by readyz. `server` is this server's name in metrics.
+async fn open_encryption(
+    config: &Config,
+    (server, registry): (&str, &prometheus::Registry),
+    cancel: &CancellationToken,
+) -> Result<Option<Arc<Encryption>>> {
     let Some(options) = &config.storage.encryption else { return Ok(None) };
     let encryption = Encryption::load(&options.file)?;
     if let Err(error) = encryption.wait_until_well(Duration::from_secs(3)).await {
         tracing::warn!(%error, "starting without a KMS provider");
     }
+    let content = encryption.text().into_bytes();
+    let metrics = ReloadMetrics::new(registry, "encryption_config_controller", server, &content);
     if options.reload {
-        encryption.reload_automatically(RELOAD_EVERY);
+        let current = encryption.clone();
+        let reload = move |content: Vec<u8>| replace_encryption(current.clone(), content);
+        let followed = Followed::new("encryption configuration", options.file.clone(), content);
+        tokio::spawn(followed.follow(Some(metrics), cancel.clone(), reload));
     }
     Ok(Some(encryption))
+}
+
+async fn replace_encryption(encryption: Arc<Encryption>, content: Vec<u8>) -> Result<(), ReloadError> {
+    let text = String::from_utf8(content).map_err(|error| ReloadError::Invalid(error.to_string()))?;
+    encryption.replace(text).await.map_err(|error| match error {
+        EncryptionError::File { .. } => ReloadError::Invalid(error.to_string()),
+        EncryptionError::Plugin(_) => ReloadError::NotYet(error.to_string()),
+    })
 }
 
 /// What flags say of all stored resources.

@@ -10,6 +10,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use integration_tests::Server;
 use serde_json::{Value, json};
 
+use crate::reloads::{reloads, replace, until};
+
 #[path = "../../../generic-server/storage/tests/encrypt/plugin.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "made for the storage's own tests")]
 pub(crate) mod plugin;
@@ -28,9 +30,14 @@ struct Encrypted {
 
 impl Encrypted {
     fn start(rules: &[(&str, &str)]) -> Encrypted {
+        Self::start_with(&[], rules)
+    }
+
+    fn start_with(arguments: &[&str], rules: &[(&str, &str)]) -> Encrypted {
         let mut server = Server::prepare();
         let file = server.dir().join("encryption.yaml");
-        server.set_arguments(&[&format!("--encryption-provider-config={}", file.display())]);
+        let own = format!("--encryption-provider-config={}", file.display());
+        server.set_arguments(&[&[own.as_str()], arguments].concat());
         let mut encrypted = Encrypted { server, file };
         encrypted.configure(rules);
         encrypted.server.run();
@@ -42,7 +49,7 @@ impl Encrypted {
         for (resources, providers) in rules {
             text += &format!("- resources: [{resources}]\n  providers: [{providers}]\n");
         }
-        fs::write(&self.file, text).expect("written");
+        replace(&self.file, &text);
     }
 
     fn restart(&mut self, rules: &[(&str, &str)]) {
@@ -152,6 +159,54 @@ fn keys_rotate_over_restarts_and_a_write_without_a_change_takes_the_new_one() {
         "Internal error occurred: unable to transform key \"/registry/secrets/default/two\": no matching prefix found";
     assert_eq!((status, &error["message"]), (500, &json!(text)));
     assert_eq!(encrypted.read("/api/v1/namespaces/kube-system/secrets").0, 200, "others are not harmed");
+}
+
+#[test]
+fn keys_rotate_while_the_server_runs_and_a_wrong_file_changes_nothing() {
+    let following = ["--encryption-provider-config-automatic-reload=true"];
+    let mut encrypted = Encrypted::start_with(&following, &[("secrets", &key("aesgcm", &['a']))]);
+    encrypted.create(SECRETS, &secret("one"));
+    let (short, unknown) = ("{aesgcm: {keys: [{name: s, secret: c2hvcnQ=}]}}", "{rot13: {}}");
+    for (number, wrong) in [short, unknown].iter().enumerate() {
+        encrypted.configure(&[("secrets", wrong)]);
+        let server = &encrypted.server;
+        until(wrong, server, || reloads(server, "encryption", "failure") > number as f64);
+        encrypted.create(SECRETS, &secret(&format!("wrong-{number}")));
+        assert_eq!(encrypted.read(&format!("{SECRETS}/one")).1["data"]["k"], MARK, "the old one counts");
+    }
+    assert_eq!(reloads(&encrypted.server, "encryption", "success"), 0.0);
+    let names = ["one", "wrong-0", "wrong-1"];
+    let rewrite = |encrypted: &Encrypted| {
+        for path in names.map(|name| format!("{SECRETS}/{name}")) {
+            let reply = encrypted.server.request("PUT", &path, Some(&encrypted.read(&path).1));
+            assert_eq!(reply.status, 200, "{}", reply.text());
+        }
+    };
+    // The new key behind the old one, before it, alone; and the process may end at any moment of it.
+    for (number, pair) in ['a', 'b', 'c', 'd'].windows(2).enumerate() {
+        let [old, new] = [pair[0], pair[1]];
+        for (step, letters) in [vec![old, new], vec![new, old], vec![new]].iter().enumerate() {
+            if step == 2 {
+                rewrite(&encrypted);
+            }
+            let before = reloads(&encrypted.server, "encryption", "success");
+            encrypted.configure(&[("secrets", &key("aesgcm", letters))]);
+            if (number, step) == (1, 1) {
+                encrypted.server.kill();
+                encrypted.server.run();
+            } else {
+                let server = &encrypted.server;
+                until("the new keys", server, || reloads(server, "encryption", "success") > before);
+            }
+            for name in names {
+                assert_eq!(encrypted.read(&format!("{SECRETS}/{name}")).1["data"]["k"], MARK, "{name} {letters:?}");
+            }
+        }
+        assert!(encrypted.on_disk(&format!("k8s:enc:aesgcm:v1:{new}:")));
+    }
+    encrypted.server.kill();
+    encrypted.server.run();
+    assert_eq!(encrypted.read(SECRETS).0, 200);
 }
 
 #[test]

@@ -6,14 +6,14 @@ use integration_tests::{Answer, Authority, Issuer, Server, Webhook, claims, raw_
 use serde_json::json;
 
 /// Replaces a file, as those do who do not want it to be seen half written.
-fn replace(path: &Path, text: &str) {
+pub(crate) fn replace(path: &Path, text: &str) {
     let next = path.with_extension("next");
     std::fs::write(&next, text).expect("written");
     std::fs::rename(&next, path).expect("replaced");
 }
 
 /// Waits until something is so.
-fn until(what: &str, server: &Server, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, server: &Server, is_so: impl Fn() -> bool) {
     let since = std::time::Instant::now();
     while !is_so() {
         assert!(since.elapsed().as_secs() < 120, "{what}:\n{}", server.log());
@@ -36,7 +36,7 @@ fn server(files: &[(&str, String)], arguments: &[&str]) -> (Server, impl Fn(&str
 }
 
 /// How often a file was taken or not taken, by upstream's metric of it.
-fn reloads(server: &Server, controller: &str, status: &str) -> f64 {
+pub(crate) fn reloads(server: &Server, controller: &str, status: &str) -> f64 {
     let text = server.request("GET", "/metrics", None).text();
     let name = format!("apiserver_{controller}_config_controller_automatic_reloads_total");
     let is_it = |line: &&str| line.starts_with(&name) && line.contains(&format!("status=\"{status}\""));

@@ -15,7 +15,7 @@ use std::{
 use integration_tests::{Etcd, Issuer, Mood, Server, TokenKey, Webhook, claims, current};
 use serde_json::{Value, json};
 
-use crate::encryption::plugin::Plugin;
+use crate::encryption::plugin::{Mood as PluginMood, Plugin};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -322,6 +322,56 @@ fn whoever_fails_harms_those_alone_who_need_them() {
 }
 
 #[test]
+fn a_kms_plugin_that_fails_closes_what_is_encrypted_and_nothing_else() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let dir = tempfile::tempdir().expect("a folder");
+    let socket = dir.path().join("kms.sock");
+    let plugin = {
+        let _in_runtime = runtime.enter();
+        Plugin::start(&socket)
+    };
+    let file = dir.path().join("encryption.yaml");
+    std::fs::write(&file, kms_config(&socket)).expect("written");
+    let mut server = Server::prepare();
+    server.set_arguments(&[&format!("--encryption-provider-config={}", file.display())]);
+    server.run();
+    let secret = json!({"metadata": {"name": "s"}});
+    assert_eq!(server.request("POST", SECRETS, Some(&secret)).status, 201);
+    for round in 0..rounds() {
+        for mood in [PluginMood::Refusing, PluginMood::Silent, PluginMood::Lying] {
+            // A server that starts now knows no data key.
+            plugin.set(mood);
+            server.kill();
+            server.run();
+            let asked = |server: &Server| {
+                let other = json!({"metadata": {"name": format!("other-{round}-{mood:?}").to_lowercase()}});
+                let read = server.request("GET", &format!("{SECRETS}/s?timeout=3s"), None).status;
+                let made = server.request("POST", &format!("{SECRETS}?timeout=3s"), Some(&other)).status;
+                (read, made, server.request("GET", &format!("{SECRETS}?timeout=3s"), None).status)
+            };
+            for (read, made, listed) in meanwhile(&server, &format!("KMS {mood:?}"), || asked(&server)) {
+                assert!(read >= 500 && made >= 500 && listed >= 500, "{mood:?}: {read} {made} {listed}");
+            }
+            plugin.set(PluginMood::Well);
+            let since = Instant::now();
+            while server.request("GET", &format!("{SECRETS}/s?timeout=3s"), None).status != 200 {
+                assert!(since.elapsed() < Duration::from_secs(120), "{mood:?}: {}", server.log());
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+}
+
+/// Secrets are encrypted with a plugin's keys.
+fn kms_config(socket: &Path) -> String {
+    format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers: \
+         [{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{}', timeout: 3s}}}}]\n",
+        socket.display()
+    )
+}
+
+#[test]
 fn a_kms_plugin_and_etcd_may_stop_for_a_while() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let dir = tempfile::tempdir().expect("a folder");
@@ -332,12 +382,7 @@ fn a_kms_plugin_and_etcd_may_stop_for_a_while() {
     };
     let mut plugin = Some(start());
     let file = dir.path().join("encryption.yaml");
-    let config = format!(
-        "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers: \
-         [{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{}', timeout: 3s}}}}]\n",
-        socket.display()
-    );
-    std::fs::write(&file, config).expect("written");
+    std::fs::write(&file, kms_config(&socket)).expect("written");
     let etcd = Etcd::start();
     let mut server = Server::prepare();
     server.set_arguments(&[

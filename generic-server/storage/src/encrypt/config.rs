@@ -5,19 +5,52 @@ use std::{collections::HashSet, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use machinery::{
-    codec::{json, yaml},
+    codec::json,
+    config::{APISERVER_CONFIG_SIBLINGS, ConfigKind, list, object, pointer, root, text, texts},
     meta::GoDuration,
+    schema::{Field, IntFormat, Schema, Shape},
 };
 use serde::Deserialize;
 
 use super::error::EncryptionFault;
 
+const KIND: ConfigKind = ConfigKind {
+    group: "apiserver.config.k8s.io",
+    kind: "EncryptionConfiguration",
+    versions: &["v1"],
+    siblings: APISERVER_CONFIG_SIBLINGS,
+    registry: "pkg/server/options/encryptionconfig/config.go:142",
+    schema: shape,
+};
+
+/// What a file may say.
+fn shape(version: &str) -> Schema {
+    let named = |name: &str, fields: Vec<Field>| object(format!("{version}.{name}"), fields);
+    let key = named("Key", vec![text("name"), text("secret")]);
+    let keys = |name: &str| named(name, vec![list("keys", key.clone())]);
+    let timeout = Schema::of(Shape::String(Default::default()));
+    let kms = vec![
+        text("apiVersion"),
+        text("name"),
+        pointer("cachesize", Schema::of(Shape::Integer(IntFormat::Int32))),
+        text("endpoint"),
+        pointer("timeout", timeout),
+    ];
+    let provider = vec![
+        pointer("aesgcm", keys("AESConfiguration")),
+        pointer("aescbc", keys("AESConfiguration")),
+        pointer("secretbox", keys("SecretboxConfiguration")),
+        pointer("identity", named("IdentityConfiguration", Vec::new())),
+        pointer("kms", named("KMSConfiguration", kms)),
+    ];
+    let provider = named("ProviderConfiguration", provider);
+    let resource = named("ResourceConfiguration", vec![texts("resources"), list("providers", provider)]);
+    root(format!("{version}.EncryptionConfiguration"), [list("resources", resource)])
+}
+
 /// The configuration, as typed.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Config {
-    api_version: String,
-    kind: String,
     #[serde(default)]
     pub(super) resources: Vec<ResourceConfig>,
 }
@@ -114,14 +147,8 @@ impl Kms {
 /// # Errors
 /// All that is wrong with it.
 pub(super) fn parse(text: &str) -> Result<Config, EncryptionFault> {
-    let (tree, twice) = yaml::decode_strict(text.as_bytes()).map_err(EncryptionFault::Yaml)?;
-    if let Some(twice) = twice {
-        return Err(EncryptionFault::Repeated(twice));
-    }
-    let config: Config = serde_json::from_slice(&json::encode(&tree)).map_err(EncryptionFault::Shape)?;
-    if config.api_version != "apiserver.config.k8s.io/v1" || config.kind != "EncryptionConfiguration" {
-        return Err(EncryptionFault::OtherKind { api_version: config.api_version, kind: config.kind });
-    }
+    let read = KIND.read(text.as_bytes())?;
+    let config: Config = serde_json::from_slice(&json::encode(&read.document)).map_err(EncryptionFault::Shape)?;
     let errors = Validation::default().run(&config);
     if errors.is_empty() { Ok(config) } else { Err(EncryptionFault::Invalid(errors)) }
 }
@@ -349,7 +376,12 @@ mod tests {
         check("secrets", "{aesgcm: {keys: [{name: k, secret: '!'}]}}", "secrets must be base64 encoded");
         check("secrets", "{aesgcm: {keys: [{secret: AAAA}]}}", "name is a mandatory field");
         check("secrets", "{aesgcm: {keys: [{name: k}]}}", "secret is a mandatory field");
-        check("secrets", "{aesgcm: {keyz: []}}", "cannot be read");
+        check(
+            "secrets",
+            "{aesgcm: {keyz: []}}",
+            "strict decoding error: unknown field \"resources[0].providers[0].aesgcm.keyz\"",
+        );
+        check("secrets", "{aesgcm: {keys: 7}}", "json: cannot unmarshal number into Go struct field ");
         check("secrets", "{kms: {apiVersion: v2, name: k, endpoint: 'unix:///k.sock', timeout: 1m3s}}", "");
         check("secrets", "{kms: {apiVersion: v2, name: 'k:', endpoint: 'unix:///k.sock'}}", "must not contain ':'");
         check("secrets", "{kms: {apiVersion: v2, name: k, endpoint: 'tcp://k'}}", "only unix is supported");

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use machinery::codec::yaml::YamlError;
+use machinery::config::ConfigError;
 
 /// Why an encryption configuration is not used.
 #[derive(Debug, thiserror::Error)]
@@ -15,14 +15,6 @@ pub enum EncryptionError {
         /// What is wrong with it.
         fault: EncryptionFault,
     },
-    /// The file could be read at the start, and cannot now.
-    #[error("{}: {error}", .file.display())]
-    Gone {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
     /// A plugin that the file names is not well.
     #[error(transparent)]
     Plugin(#[from] UnwellPlugin),
@@ -34,23 +26,12 @@ pub enum EncryptionFault {
     /// It cannot be read.
     #[error("{0}")]
     Read(io::Error),
-    /// It is no YAML.
-    #[error("cannot be read: {0}")]
-    Yaml(YamlError),
-    /// Something stands twice in it.
-    #[error("cannot be read: {0}")]
-    Repeated(String),
-    /// Its fields are not those of a configuration, or of other types.
+    /// It is no configuration of this kind.
+    #[error(transparent)]
+    Document(#[from] ConfigError),
+    /// Its fields are of other types.
     #[error("cannot be read: {0}")]
     Shape(serde_json::Error),
-    /// It is of another kind.
-    #[error("no kind {kind:?} is registered for version {api_version:?}")]
-    OtherKind {
-        /// What it says that it is.
-        api_version: String,
-        /// What it says that it is.
-        kind: String,
-    },
     /// Its fields are invalid, in these ways, each with its place.
     #[error("{}", .0.join(", "))]
     Invalid(Vec<String>),

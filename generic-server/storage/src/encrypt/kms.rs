@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aws_lc_rs::{digest, hkdf};
+use aws_lc_rs::digest;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use prost::Message;
@@ -18,8 +18,9 @@ use tokio::{net::UnixStream, sync::oneshot};
 use tonic::transport::{Channel, Endpoint};
 
 use super::{
+    data_key::{DataKey, Kept, SEED, TYPE_KEY, TYPE_SEED, derive},
     error::{CipherError, EncryptionFault, KmsError, ObjectError, UnwellPlugin},
-    keys::{Cipher, random},
+    keys::random,
 };
 
 /// How often a plugin that is well, or not, is asked for its status.
@@ -27,8 +28,6 @@ const POLL: Duration = Duration::from_secs(60);
 const POLL_FAILED: Duration = Duration::from_secs(10);
 /// How long a seed is used to write after the last good status.
 const WRITE_FOR: Duration = Duration::from_secs(180);
-/// Bytes of a seed, of the salt in front of a value, and of the key made of both.
-const SEED: usize = 32;
 /// Bounds on what a plugin says.
 const MOST_KEY_ID: usize = 1024;
 const MOST_SOURCE: usize = 1024;
@@ -37,10 +36,6 @@ const MOST_ANNOTATIONS: usize = 32 * 1024;
 const FAILED_FOR: Duration = Duration::from_secs(2);
 /// Data keys kept in memory.
 const MOST_KEYS: usize = 4096;
-
-/// [`EncryptedObject::source_type`]: the data key itself, and a seed.
-const TYPE_KEY: i32 = 0;
-const TYPE_SEED: i32 = 1;
 
 /// What is stored after a KMS provider's prefix.
 #[derive(Clone, PartialEq, Message)]
@@ -106,50 +101,6 @@ struct DecryptResponse {
     plaintext: Vec<u8>,
 }
 
-/// A data key.
-enum DataKey {
-    /// Used as it is (what servers before the seeds wrote).
-    Plain(Cipher),
-    /// Each value's key is derived from it and the value's salt.
-    Seed(Vec<u8>),
-}
-
-impl DataKey {
-    fn new(bytes: Vec<u8>, source_type: i32) -> Result<DataKey, KmsError> {
-        match source_type {
-            TYPE_KEY => Ok(DataKey::Plain(Cipher::gcm(&bytes)?)),
-            TYPE_SEED if (SEED..=64).contains(&bytes.len()) => Ok(DataKey::Seed(bytes)),
-            TYPE_SEED => Err(ObjectError::Seed(bytes.len()).into()),
-            other => Err(ObjectError::SourceType(other).into()),
-        }
-    }
-
-    fn decrypt(&self, path: &str, data: &[u8]) -> Result<Vec<u8>, KmsError> {
-        match self {
-            DataKey::Plain(key) => Ok(key.decrypt(path, data)?),
-            DataKey::Seed(seed) => {
-                let (salt, text) = data.split_at_checked(SEED).ok_or(CipherError::TooShort)?;
-                Ok(derive(seed, salt)?.decrypt(path, text)?)
-            }
-        }
-    }
-}
-
-/// Makes a value's key of a seed and a salt (HKDF-SHA256's second half).
-fn derive(seed: &[u8], salt: &[u8]) -> Result<Cipher, KmsError> {
-    struct Length;
-    impl hkdf::KeyType for Length {
-        fn len(&self) -> usize {
-            SEED
-        }
-    }
-    let mut key = [0; SEED];
-    let seed = hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, seed);
-    let made = seed.expand(&[salt], Length).and_then(|made| made.fill(&mut key));
-    made.map_err(|_| KmsError::Derivation)?;
-    Ok(Cipher::gcm(&key)?)
-}
-
 /// The seed that values are written with.
 struct Current {
     seed: Vec<u8>,
@@ -170,7 +121,7 @@ pub(super) struct Kms {
 struct Shared {
     current: Mutex<Option<Arc<Current>>>,
     health: Mutex<Result<(), KmsError>>,
-    keys: Mutex<HashMap<Vec<u8>, Arc<DataKey>>>,
+    keys: Mutex<HashMap<Vec<u8>, Arc<Kept>>>,
     /// Keys that could not be decrypted lately, when and why not: thousands of values may have the same one.
     failures: Mutex<HashMap<Vec<u8>, (Instant, KmsError)>>,
 }
@@ -178,7 +129,7 @@ struct Shared {
 /// A data key to be decrypted, and whom to tell.
 struct Call {
     object: EncryptedObject,
-    tell: Box<dyn FnOnce(Result<Arc<DataKey>, KmsError>) + Send>,
+    tell: Box<dyn FnOnce(Result<Arc<Kept>, KmsError>) + Send>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -272,7 +223,7 @@ impl Kms {
     pub(super) fn decrypt(&self, path: &str, stored: &[u8]) -> Result<Vec<u8>, KmsError> {
         let object = decode(stored)?;
         if let Some(key) = self.shared.known(&object) {
-            return key.decrypt(path, &object.data);
+            return self.shared.open(&key, path, &object);
         }
         if let Some(error) = self.shared.recent_failure(&object) {
             return Err(error);
@@ -282,7 +233,7 @@ impl Kms {
         self.calls.send(call).map_err(|_| KmsError::ThreadEnded)?;
         let patience = self.timeout + Duration::from_secs(1);
         let key = told.recv_timeout(patience).map_err(|_| KmsError::NoAnswer)??;
-        key.decrypt(path, &object.data)
+        self.shared.open(&key, path, &object)
     }
 }
 
@@ -323,8 +274,17 @@ fn check_key_id(key_id: &str) -> Result<(), ObjectError> {
 }
 
 impl Shared {
-    fn known(&self, object: &EncryptedObject) -> Option<Arc<DataKey>> {
+    fn known(&self, object: &EncryptedObject) -> Option<Arc<Kept>> {
         lock(&self.keys).get(&fingerprint(object)).cloned()
+    }
+
+    /// Decrypts a value. A data key that does not fit, and never did, is asked for again next time.
+    fn open(&self, kept: &Kept, path: &str, object: &EncryptedObject) -> Result<Vec<u8>, KmsError> {
+        let opened = kept.decrypt(path, &object.data);
+        if opened.is_err() && !kept.fits() {
+            lock(&self.keys).remove(&fingerprint(object));
+        }
+        opened
     }
 
     fn recent_failure(&self, object: &EncryptedObject) -> Option<KmsError> {
@@ -340,7 +300,7 @@ impl Shared {
         failures.insert(fingerprint(object), (Instant::now(), error.clone()));
     }
 
-    fn keep(&self, object: &EncryptedObject, key: Arc<DataKey>) {
+    fn keep(&self, object: &EncryptedObject, key: Arc<Kept>) {
         let mut keys = lock(&self.keys);
         if keys.len() >= MOST_KEYS {
             keys.clear();
@@ -425,7 +385,7 @@ impl Worker {
             source_type: TYPE_SEED,
         };
         check(&object)?;
-        self.shared.keep(&object, Arc::new(DataKey::new(seed.to_vec(), TYPE_SEED)?));
+        self.shared.keep(&object, Kept::own(DataKey::new(seed.to_vec(), TYPE_SEED)?));
         *lock(&self.shared.current) = Some(Arc::new(Current { seed: seed.to_vec(), object, until }));
         Ok(())
     }
@@ -436,7 +396,7 @@ async fn data_key(
     channel: &Channel,
     timeout: Duration,
     object: &EncryptedObject,
-) -> Result<Arc<DataKey>, KmsError> {
+) -> Result<Arc<Kept>, KmsError> {
     if let Some(key) = shared.known(object) {
         return Ok(key);
     }
@@ -448,7 +408,7 @@ async fn data_key(
     };
     let answer: Result<DecryptResponse, KmsError> = call(channel, timeout, "Decrypt", request).await;
     let bytes = answer.map_err(|error| KmsError::DataKey(Box::new(error)))?.plaintext;
-    let key = Arc::new(DataKey::new(bytes, object.source_type)?);
+    let key = Kept::told(DataKey::new(bytes, object.source_type)?);
     shared.keep(object, key.clone());
     Ok(key)
 }

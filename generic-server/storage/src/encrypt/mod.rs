@@ -2,6 +2,7 @@
 //! stored forms (`k8s:enc:…`), so that either server reads what the other wrote.
 
 mod config;
+mod data_key;
 mod error;
 mod keys;
 mod kms;
@@ -35,6 +36,9 @@ pub fn broken(value: &[u8]) -> Option<&str> {
     Some(std::str::from_utf8(reason).unwrap_or("the value cannot be decrypted"))
 }
 
+/// How long the KMS providers of a new configuration may take until they are well (upstream: the same).
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// An encryption configuration in use.
 pub struct Encryption {
     file: PathBuf,
@@ -60,42 +64,28 @@ impl Encryption {
     /// # Errors
     /// All that is wrong with it.
     pub fn load(file: &Path) -> Result<Arc<Encryption>, EncryptionError> {
-        let current = ArcSwap::from_pointee(Loaded::read(file, None)?);
+        let fault = |fault| EncryptionError::File { file: file.to_owned(), fault };
+        let text = std::fs::read_to_string(file).map_err(|error| fault(EncryptionFault::Read(error)))?;
+        let current = ArcSwap::from_pointee(Loaded::read(text, None).map_err(fault)?);
         Ok(Arc::new(Encryption { file: file.into(), current }))
     }
 
-    /// Looks every `interval` whether the file has changed, and follows it when its new content is valid and its KMS
-    /// providers are well (`--encryption-provider-config-automatic-reload`; upstream: each minute).
-    pub fn reload_automatically(self: &Arc<Self>, interval: Duration) {
-        let this = Arc::downgrade(self);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(interval).await;
-                let Some(encryption) = this.upgrade() else { return };
-                match encryption.reload().await {
-                    Ok(true) => tracing::info!("the encryption configuration has changed and is in use"),
-                    Ok(false) => {}
-                    Err(error) => tracing::error!(%error, "the changed encryption configuration is not used"),
-                }
-            }
-        });
+    /// The content of the file that is in use.
+    pub fn text(&self) -> String {
+        self.current.load().text.clone()
     }
 
-    /// Reads the file again; whether it has changed.
+    /// Takes another content of the file from now on, when its KMS providers are well
+    /// (`--encryption-provider-config-automatic-reload`).
     ///
     /// # Errors
-    /// The new configuration cannot be used; then the old one stays.
-    pub async fn reload(&self) -> Result<bool, EncryptionError> {
-        let current = self.current.load_full();
-        let gone = |error| EncryptionError::Gone { file: self.file.clone(), error };
-        let text = std::fs::read_to_string(&self.file).map_err(gone)?;
-        if text == current.text {
-            return Ok(false);
-        }
-        let next = Loaded::read(&self.file, Some(&current))?;
-        next.wait_until_well(Duration::from_secs(5)).await?;
+    /// It cannot be used; then the old one stays.
+    pub async fn replace(&self, text: String) -> Result<(), EncryptionError> {
+        let next = Loaded::read(text, Some(&self.current.load_full()));
+        let next = next.map_err(|fault| EncryptionError::File { file: self.file.clone(), fault })?;
+        next.wait_until_well(PATIENCE).await?;
         self.current.store(Arc::new(next));
-        Ok(true)
+        Ok(())
     }
 
     /// The store for one resource's keys: encrypts what is put, decrypts what is read. What the file does not name is
@@ -133,12 +123,7 @@ impl Loaded {
         }
     }
 
-    fn read(file: &Path, before: Option<&Loaded>) -> Result<Loaded, EncryptionError> {
-        Self::of_file(file, before).map_err(|fault| EncryptionError::File { file: file.to_owned(), fault })
-    }
-
-    fn of_file(file: &Path, before: Option<&Loaded>) -> Result<Loaded, EncryptionFault> {
-        let text = std::fs::read_to_string(file).map_err(EncryptionFault::Read)?;
+    fn read(text: String, before: Option<&Loaded>) -> Result<Loaded, EncryptionFault> {
         let config = config::parse(&text)?;
         let mut loaded = Loaded { text, rules: HashMap::new(), kms: Vec::new() };
         let mut rules: HashMap<String, Vec<(usize, usize)>> = HashMap::new();

@@ -6,7 +6,7 @@ mod plugin;
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use plugin::Plugin;
+use plugin::{Mood, Plugin};
 use storage::{
     Expect, Memory, Range, Store,
     conformance::{self, Recorder, create},
@@ -199,27 +199,20 @@ async fn the_most_exact_rule_decides() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_file_is_followed_if_it_is_valid() {
+async fn a_new_configuration_counts_if_it_is_valid() {
     let setup = Setup::new();
     let encryption = setup.load(&[("secrets", &local("aesgcm", &["a"]))]);
     let store = encryption.wrap(setup.memory.clone(), "", "secrets");
     create(&*store, KEY, VALUE).await;
-    assert!(!encryption.reload().await.expect("the file is there"), "nothing has changed");
-    fs::write(setup.file(), "kind: Nonsense").unwrap();
-    let error = encryption.reload().await.unwrap_err();
+    let error = encryption.replace("kind: Nonsense".to_owned()).await.unwrap_err();
     assert!(error.to_string().contains("encryption.yaml"), "{error}");
     assert_eq!(read(&*store, KEY).await.unwrap(), VALUE);
-    encryption.reload_automatically(Duration::from_millis(20));
     configure(&setup.file(), &[("secrets", &local("aesgcm", &["b", "a"]))]);
-    for n in 0.. {
-        let key = format!("/registry/secrets/{n}");
-        create(&*store, &key, VALUE).await;
-        if setup.raw(&key).await.starts_with(b"k8s:enc:aesgcm:v1:b:") {
-            break;
-        }
-        assert!(n < 3000, "the new key is used");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let text = fs::read_to_string(setup.file()).unwrap();
+    encryption.replace(text.clone()).await.expect("valid");
+    assert_eq!(encryption.text(), text);
+    create(&*store, "/registry/secrets/new", VALUE).await;
+    assert!(setup.raw("/registry/secrets/new").await.starts_with(b"k8s:enc:aesgcm:v1:b:"), "the new key is used");
     assert_eq!(read(&*store, KEY).await.unwrap(), VALUE);
 }
 
@@ -273,13 +266,20 @@ async fn a_kms_plugin_that_fails_is_told_and_harms_only_what_needs_it() {
     let store = encryption.wrap(setup.memory.clone(), "", "secrets");
     create(&*store, KEY, VALUE).await;
     // It fails: what is known is read and written all the same, by this server but not by a new one.
-    plugin.state.lock().unwrap().fail = true;
+    plugin.set(Mood::Refusing);
     assert_eq!(read(&*store, KEY).await.unwrap(), VALUE);
     create(&*store, "/registry/secrets/two", VALUE).await;
     let other = setup.load(&[("secrets", &setup.kms())]).wrap(setup.memory.clone(), "", "secrets");
     let error = read(&*other, KEY).await.unwrap_err();
     assert_eq!(error, "failed to decrypt DEK, error: the vault is sealed");
-    plugin.state.lock().unwrap().fail = false;
+    plugin.set(Mood::Well);
+    assert_eq!(read(&*other, KEY).await.unwrap(), VALUE);
+    // A data key that it lies about is asked for again.
+    plugin.set(Mood::Lying);
+    let other = setup.load(&[("secrets", &setup.kms())]).wrap(setup.memory.clone(), "", "secrets");
+    let error = read(&*other, KEY).await.unwrap_err();
+    assert_eq!(error, "the stored data cannot be decrypted with this key");
+    plugin.set(Mood::Well);
     assert_eq!(read(&*other, KEY).await.unwrap(), VALUE);
     // Its key changes: a new server writes with the new one, and calls the old values stale.
     plugin.state.lock().unwrap().key_id = "two".into();

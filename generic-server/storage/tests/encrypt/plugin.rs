@@ -19,11 +19,24 @@ use tonic::{Code, Request, Response, Status, body::Body};
 pub(crate) struct State {
     pub(crate) key_id: String,
     pub(crate) healthz: String,
-    pub(crate) fail: bool,
+    pub(crate) mood: Mood,
     pub(crate) encrypted: usize,
     pub(crate) decrypted: usize,
     /// Everything that it was asked to encrypt.
     pub(crate) seen: Vec<Vec<u8>>,
+}
+
+/// What may be wrong with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Nothing.
+    Well,
+    /// It says that it cannot.
+    Refusing,
+    /// It answers nothing.
+    Silent,
+    /// It answers what is not so.
+    Lying,
 }
 
 /// The plugin, until it is dropped.
@@ -78,7 +91,7 @@ impl Plugin {
         let state = Arc::new(Mutex::new(State {
             key_id: "one".into(),
             healthz: "ok".into(),
-            fail: false,
+            mood: Mood::Well,
             encrypted: 0,
             decrypted: 0,
             seen: Vec::new(),
@@ -96,6 +109,10 @@ impl Plugin {
             }
         });
         Plugin { state, task }
+    }
+
+    pub(crate) fn set(&self, mood: Mood) {
+        self.state.lock().unwrap().mood = mood;
     }
 
     pub(crate) fn state(&self) -> State {
@@ -121,29 +138,37 @@ async fn answer(
         "Status" => {
             let service = tower::service_fn(move |_: Request<Empty>| -> Answered<Told> {
                 let state = state.lock().unwrap().clone();
-                let told = Told { version: "v2".into(), healthz: state.healthz, key_id: state.key_id };
-                Box::pin(std::future::ready(Ok(Response::new(told))))
+                let version = if state.mood == Mood::Lying { "v9" } else { "v2" };
+                let told = Told { version: version.into(), healthz: state.healthz, key_id: state.key_id };
+                said(state.mood, Ok(told))
             });
             tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await
         }
         method => {
             let encrypt = method == "Encrypt";
             let service = tower::service_fn(move |asked: Request<Asked>| -> Answered<Answer> {
-                let result = crypt(&mut state.lock().unwrap(), encrypt, asked.into_inner());
-                Box::pin(std::future::ready(result.map(Response::new)))
+                let mut state = state.lock().unwrap();
+                let result = crypt(&mut state, encrypt, asked.into_inner());
+                said(state.mood, result)
             });
             tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await
         }
     })
 }
 
+fn said<T: Send + 'static>(mood: Mood, answer: Result<T, Status>) -> Answered<T> {
+    match mood {
+        Mood::Well | Mood::Lying => Box::pin(std::future::ready(answer.map(Response::new))),
+        Mood::Refusing => Box::pin(std::future::ready(Err(Status::new(Code::Unavailable, "the vault is sealed")))),
+        Mood::Silent => Box::pin(std::future::pending()),
+    }
+}
+
 /// "Encrypts" by turning bits; a text is only read with the key that it was written with.
 fn crypt(state: &mut State, encrypt: bool, asked: Asked) -> Result<Answer, Status> {
-    if state.fail {
-        return Err(Status::new(Code::Unavailable, "the vault is sealed"));
-    }
     assert!(!asked.uid.is_empty());
-    let turned: Vec<u8> = asked.text.iter().map(|byte| byte ^ 0xa5).collect();
+    let turn = if state.mood == Mood::Lying { 0x5a } else { 0xa5 };
+    let turned: Vec<u8> = asked.text.iter().map(|byte| byte ^ turn).collect();
     if encrypt {
         state.encrypted += 1;
         state.seen.push(asked.text);
