@@ -142,6 +142,7 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         network: &service_network(config, address.port()),
         tokens: identity::bearer_tokens(config, &metrics, (&server, &egress), following)?,
         service_accounts: identity::service_accounts(config, pki, &metrics).await?,
+        metrics: registry,
         trust: identity::trust(pki)?,
         kubelets: kubelets(config, pki, &egress, registry)?,
         address: identity::public_address(config, address),

@@ -44,6 +44,8 @@ pub struct Options<'a> {
     pub tokens: authentication::BearerTokens,
     /// How tokens of service accounts are made and checked.
     pub service_accounts: service_accounts::TokenSettings,
+    /// Where it is counted how those are used.
+    pub metrics: &'a prometheus::Registry,
     /// Whom this server believes, for aggregated servers to do the same.
     pub trust: authentication::Trust,
     /// The addresses and ports of services.
@@ -96,7 +98,8 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
 
     let lookup = Lookup::new(listers);
     let secrets = registries.of("", "secrets").clone();
-    let verifier = Arc::new(Verifier::new(settings.clone(), lookup.clone()).noting_uses(secrets));
+    let verifier = Verifier::new(settings.clone(), lookup.clone()).noting_uses(secrets);
+    let verifier = Arc::new(verifier.counting_uses(options.metrics));
     let tokens = Arc::new(options.tokens.all(verifier, listers, &settings.audiences)?);
     let mut endpoints = core::endpoints(&registries, lookup, settings, &options.kubelets)?;
     let components = core::ComponentStatuses { store: backing.store.clone() };

@@ -27,6 +27,13 @@ pub struct TokenNotes {
     pub warnings: Vec<String>,
 }
 
+impl TokenNotes {
+    /// The notes, if there are any.
+    pub fn if_any(self) -> Option<Arc<Self>> {
+        (self != TokenNotes::default()).then(|| Arc::new(self))
+    }
+}
+
 impl TokenOwner {
     /// A token of which nothing else is to be told.
     pub fn new(user: Arc<User>, audiences: Arc<[Str]>) -> Self {
@@ -54,6 +61,31 @@ pub enum TokenError {
     /// Several know its kind, and all of them object.
     #[error("{}", joined(.0))]
     Several(Vec<TokenError>),
+    /// It is not good for this reason, and there is more to tell of it.
+    #[error("{0}")]
+    Noted(Box<TokenError>, Arc<TokenNotes>),
+}
+
+impl TokenError {
+    /// The same, with what else is to be told of the token.
+    #[must_use]
+    pub fn noted(self, notes: TokenNotes) -> Self {
+        match notes.if_any() {
+            Some(notes) => TokenError::Noted(Box::new(self), notes),
+            None => self,
+        }
+    }
+
+    fn note_into<'a>(&'a self, found: &mut Vec<&'a TokenNotes>) {
+        match self {
+            TokenError::Noted(why, notes) => {
+                found.push(notes);
+                why.note_into(found);
+            }
+            TokenError::Several(several) => several.iter().for_each(|one| one.note_into(found)),
+            TokenError::Invalid(_) | TokenError::Audiences { .. } | TokenError::Unavailable(_) => {}
+        }
+    }
 }
 
 fn quoted(audiences: &[Str]) -> String {
@@ -96,6 +128,15 @@ pub struct UnknownToken {
     pub objections: Vec<TokenError>,
 }
 
+impl UnknownToken {
+    /// What else those tell who object.
+    pub fn notes(&self) -> Vec<&TokenNotes> {
+        let mut found = Vec::new();
+        self.objections.iter().for_each(|objection| objection.note_into(&mut found));
+        found
+    }
+}
+
 impl fmt::Display for UnknownToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told = vec!["invalid bearer token".to_owned()];
@@ -135,6 +176,10 @@ impl TokenAuthenticators {
 mod tests {
     use super::*;
 
+    fn bad_noted(notes: TokenNotes) -> TokenError {
+        TokenError::Invalid("bad".to_owned()).noted(notes)
+    }
+
     #[test]
     fn what_several_object_is_told_once() {
         let check = |objections: &[TokenError], expect: &str| {
@@ -146,6 +191,12 @@ mod tests {
         check(std::slice::from_ref(&bad), "[invalid bearer token, bad]");
         check(&[bad.clone(), bad.clone(), gone.clone()], "[invalid bearer token, bad, gone]");
         check(&[TokenError::Several(vec![bad, gone])], "[invalid bearer token, bad, gone]");
+        let notes = TokenNotes { annotations: vec![("k", "v".into())], ..TokenNotes::default() };
+        let noted = bad_noted(notes.clone());
+        check(std::slice::from_ref(&noted), "[invalid bearer token, bad]");
+        let several = UnknownToken { objections: vec![TokenError::Several(vec![noted])] };
+        assert_eq!(several.notes(), [&notes]);
+        assert_eq!(bad_noted(TokenNotes::default()), TokenError::Invalid("bad".to_owned()));
         let audiences = TokenError::Audiences { own: vec!["a".into(), "b".into()], asked: vec!["c".into()] };
         check(
             &[audiences],

@@ -132,13 +132,13 @@ impl Authentication {
             }
             match self.tokens.owner(token, None).await {
                 Ok(owner) => return Ok(Some(noted(request, owner))),
-                Err(why) => objection = Some(why.into()),
+                Err(why) => objection = Some(refused(request, why).into()),
             }
         }
         match websocket_token {
             Ok(Some(token)) => match self.tokens.owner(&token, None).await {
                 Ok(owner) => return Ok(Some(noted(request, owner))),
-                Err(why) => objection = Some(why.into()),
+                Err(why) => objection = Some(refused(request, why).into()),
             },
             Ok(None) => {}
             Err(why) => objection = Some(why.into()),
@@ -157,6 +157,14 @@ fn noted(request: &mut Request, owner: TokenOwner) -> Arc<User> {
         request.extensions.insert(notes);
     }
     owner.user
+}
+
+/// Notes what is told of a token that is nobody's, for the audit log.
+fn refused(request: &Request, why: UnknownToken) -> UnknownToken {
+    for (key, value) in why.notes().iter().flat_map(|notes| &notes.annotations) {
+        request.audit.annotate(*key, value.clone());
+    }
+    why
 }
 
 /// Counts how long a certificate still lasts by which a request was authenticated.

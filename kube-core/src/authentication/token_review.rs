@@ -45,6 +45,9 @@ impl Judge for TokenReview {
                 }
             }
             Err(why) => {
+                let notes = why.notes();
+                let annotations = notes.iter().flat_map(|notes| &notes.annotations);
+                annotations.for_each(|(key, value)| review.audit.annotate(*key, value.clone()));
                 status.remove_at(&["authenticated"]);
                 status.set(&["error"], why.to_string());
             }

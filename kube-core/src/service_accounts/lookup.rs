@@ -28,6 +28,9 @@ pub struct Lookup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Account,
+    /// Of a token that is kept in a secret: upstream says it in other words, and such a token ends as soon as its account
+    /// is being deleted.
+    LegacyAccount,
     Pod,
     Secret,
     Node,
@@ -60,7 +63,7 @@ impl Lookup {
 
     fn lister(&self, kind: Kind) -> &Arc<Lister> {
         match kind {
-            Kind::Account => &self.accounts,
+            Kind::Account | Kind::LegacyAccount => &self.accounts,
             Kind::Pod => &self.pods,
             Kind::Secret => &self.secrets,
             Kind::Node => &self.nodes,
@@ -120,7 +123,7 @@ impl Bound {
             None => self.seen.store(object.revision(), Ordering::Relaxed),
             Some(at) => {
                 let at = Timestamp::parse(&at, TimeForm::Seconds).map_or(i64::MAX, Timestamp::seconds);
-                if at < now - LEEWAY {
+                if self.kind == Kind::LegacyAccount || at < now - LEEWAY {
                     return Err(self.deleted());
                 }
             }
@@ -130,13 +133,14 @@ impl Bound {
 
     fn gone(&self) -> String {
         match self.kind {
-            Kind::Account => format!("serviceaccounts {:?} not found", self.name.as_str()),
+            Kind::Account | Kind::LegacyAccount => format!("serviceaccounts {:?} not found", self.name.as_str()),
             _ => INVALIDATED.to_owned(),
         }
     }
 
     fn deleted(&self) -> String {
         match self.kind {
+            Kind::LegacyAccount => format!("ServiceAccount {}/{} has been deleted", self.namespace, self.name),
             Kind::Account => format!("service account {}/{} has been deleted", self.namespace, self.name),
             _ => INVALIDATED.to_owned(),
         }
@@ -146,6 +150,7 @@ impl Bound {
         let claimed = &self.uid;
         let bound = match self.kind {
             Kind::Account => return format!("service account UID ({found}) does not match claim ({claimed})"),
+            Kind::LegacyAccount => return format!("ServiceAccount UID ({found}) does not match claim ({claimed})"),
             Kind::Pod => "pod",
             Kind::Secret => "secret",
             Kind::Node => "node",

@@ -12,7 +12,7 @@ use super::{
     claims::{Claims, OwnClaims, Reference},
     legacy::{self, Legacy},
     lookup::{Bound, Kind, Lookup},
-    notes::Noted,
+    notes::{Noted, Uses},
     verified::{Verified, VerifiedTokens, fingerprint},
 };
 
@@ -23,6 +23,7 @@ pub struct Verifier {
     verified: VerifiedTokens,
     /// Where it is noted that tokens of secrets are used.
     secrets: Option<Arc<Registry>>,
+    uses: Uses,
 }
 
 #[async_trait]
@@ -33,37 +34,37 @@ impl TokenAuthenticator for Verifier {
         }
         let now = Timestamp::now().seconds();
         let fingerprint = fingerprint(token);
+        let mut notes = TokenNotes::default();
         let verified = match self.verified.get(&fingerprint) {
-            Some(verified) => verified,
+            Some(verified) => {
+                verified.noted.signed(&mut notes, &self.uses);
+                verified
+            }
             None => {
                 let Some(parsed) = Token::parse(token).filter(|parsed| self.is_ours(parsed)) else { return Ok(None) };
-                let verified = Arc::new(self.verify(&parsed).await?);
+                let verified = self.verify(&parsed, &mut notes).await;
+                let verified = Arc::new(verified.map_err(|why| why.noted(std::mem::take(&mut notes)))?);
                 self.verified.put(fingerprint, verified.clone(), now);
                 verified
             }
         };
-        let audiences = self.shared_audiences(&verified, audiences)?;
-        verified.validity.check(now).map_err(|why| TokenError::Invalid(why.to_owned()))?;
-        for bound in &verified.bound {
-            self.lookup.check(bound, now).await.map_err(TokenError::Invalid)?;
+        match self.judge(&verified, token, audiences, now, &mut notes).await {
+            Ok(audiences) => Ok(Some(TokenOwner { user: verified.user.clone(), audiences, notes: notes.if_any() })),
+            Err(why) => Err(why.noted(notes)),
         }
-        let mut notes = verified.noted.at(now);
-        if let (Some(legacy), true) = (&verified.legacy, self.settings.lookup) {
-            let secret = legacy.check_secret(&self.lookup, token).await.map_err(TokenError::Invalid)?;
-            legacy.note_use(&self.lookup, &mut notes).await;
-            if let Some(secrets) = &self.secrets {
-                legacy.mark_use(&secret, secrets).await;
-            }
-        }
-        let notes = (notes != TokenNotes::default()).then(|| Arc::new(notes));
-        Ok(Some(TokenOwner { user: verified.user.clone(), audiences, notes }))
     }
 }
 
 impl Verifier {
     /// With these keys and audiences; what tokens are bound to is looked for with `lookup`.
     pub fn new(settings: TokenSettings, lookup: Lookup) -> Self {
-        Verifier { settings, lookup, verified: VerifiedTokens::default(), secrets: None }
+        Verifier { settings, lookup, verified: VerifiedTokens::default(), secrets: None, uses: Uses::default() }
+    }
+
+    /// Shows in metrics how tokens are used. There is one such verifier a registry.
+    #[must_use]
+    pub fn counting_uses(self, metrics: &prometheus::Registry) -> Self {
+        Verifier { uses: Uses::registered(metrics), ..self }
     }
 
     /// Notes at secrets that their tokens are used.
@@ -78,8 +79,44 @@ impl Verifier {
         issuer == legacy::ISSUER || self.settings.issuers.iter().any(|known| known == issuer)
     }
 
+    /// Whether a token whose signature is good is good now, and of the audiences asked for those that it is for.
+    async fn judge(
+        &self,
+        verified: &Verified,
+        token: &str,
+        audiences: Option<&[Str]>,
+        now: i64,
+        notes: &mut TokenNotes,
+    ) -> Result<Arc<[Str]>, TokenError> {
+        let audiences = self.shared_audiences(verified, audiences)?;
+        verified.validity.check(now).map_err(|why| TokenError::Invalid(why.to_owned()))?;
+        let legacy = verified.legacy.as_ref().filter(|_| self.settings.lookup);
+        let secret = match legacy {
+            Some(legacy) => {
+                let secret = legacy.check_secret(&self.lookup, token).await.map_err(TokenError::Invalid)?;
+                Some((legacy, secret))
+            }
+            None => None,
+        };
+        for bound in &verified.bound {
+            self.lookup.check(bound, now).await.map_err(TokenError::Invalid)?;
+        }
+        if let Some((legacy, secret)) = secret {
+            let unmarked = legacy.check_mark(&secret, notes, &self.uses);
+            if unmarked.is_ok() {
+                legacy.note_use(&self.lookup, notes, &self.uses).await;
+            }
+            if let Some(secrets) = &self.secrets {
+                legacy.mark_use(&secret, secrets).await;
+            }
+            unmarked.map_err(TokenError::Invalid)?;
+        }
+        verified.noted.good(now, notes, &self.uses);
+        Ok(audiences)
+    }
+
     /// Checks the signature and reads the claims.
-    async fn verify(&self, token: &Token<'_>) -> Result<Verified, TokenError> {
+    async fn verify(&self, token: &Token<'_>, notes: &mut TokenNotes) -> Result<Verified, TokenError> {
         self.settings.keys.check_signature(token).await?;
         if let Some(claim) = token.doubled.first() {
             let claim = claim.split('"').nth(1).unwrap_or_default();
@@ -92,6 +129,7 @@ impl Verifier {
             for_nobody: audiences.is_empty(),
             stale_after: claims.own.warn_after,
         };
+        noted.signed(notes, &self.uses);
         if audiences.is_empty() {
             audiences = self.settings.audiences.to_vec();
         }
