@@ -4,7 +4,12 @@ use std::path::Path;
 
 use generic_server::features::GateState;
 use kube_core::admission::{PluginSettings, is_idle};
-use machinery::{Value, codec::yaml};
+use machinery::{
+    Value,
+    codec::yaml,
+    config::{list, object, pointer, root, text},
+    schema::{self, Schema, Shape},
+};
 use policies::PluginConfig;
 
 use super::{Findings, manifests};
@@ -164,6 +169,9 @@ fn configure(
     if !known.contains(&kind.0) || kind.1 != "AdmissionConfiguration" {
         return Err(format!("{}: {} {} is no AdmissionConfiguration", file.display(), kind.0, kind.1));
     }
+    // Members that nobody knows count for nothing, as upstream has it.
+    let decoded = schema::decode_text(&shape(kind.0.rsplit('/').next().unwrap_or_default()), config, None);
+    let (config, _) = decoded.map_err(|why| format!("{}: {why}", file.display()))?;
     for plugin in config.get("plugins").and_then(Value::as_array).unwrap_or_default() {
         let name = plugin.str_at(&["name"]).unwrap_or_default();
         if !is_known(name) {
@@ -185,6 +193,13 @@ fn configure(
         }
     }
     Ok(())
+}
+
+/// What the file says, in a version.
+fn shape(version: &str) -> Schema {
+    let plugin = [text("name"), text("path"), pointer("configuration", Schema::of(Shape::Any))];
+    let plugin = object(format!("{version}.AdmissionPluginConfiguration"), plugin);
+    root(format!("{version}.AdmissionConfiguration"), [list("plugins", plugin)])
 }
 
 fn read(file: &Path) -> Result<Value, String> {

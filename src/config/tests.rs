@@ -45,6 +45,15 @@ fn a_file_tells_plugins_what_to_do() {
     assert_eq!((*plugin, told.directory.as_deref()), ("MutatingAdmissionPolicy", Some(dir.path())));
     let why = configure(&[&file]).expect_err("the gate is off");
     assert!(why.contains("staticManifestsDir: Forbidden"), "{why}");
+    let file = write("typed.yaml", &head.replace("plugins:", "plugins: 7"));
+    let why = configure(&[&file]).expect_err("no list");
+    assert!(
+        why.ends_with(
+            "typed.yaml: json: cannot unmarshal number into Go struct field AdmissionConfiguration.plugins of type \
+             []v1.AdmissionPluginConfiguration"
+        ),
+        "{why}"
+    );
     let file = write("odd.yaml", &format!("{head}- name: PodSecurity\n  configuration: {{kind: Odd}}\n"));
     let why = configure(&[&file]).expect_err("a configuration of another kind");
     assert_eq!(why, "failed to read plugin config: PodSecurity:  Odd is no PodSecurityConfiguration");
