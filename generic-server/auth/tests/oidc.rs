@@ -132,7 +132,7 @@ async fn another_configuration_is_used_when_its_providers_are_well() {
     own.jwt[0].issuer.url = "https://own".into();
     let compiled = validate(&own, &[]).expect("it is valid");
     let why = issuers.replace(own.jwt, compiled).await.expect_err("the server's own issuer");
-    assert!(why.contains("URL must not overlap with disallowed issuers: [https://own]"), "{why}");
+    assert!(why.to_string().contains("URL must not overlap with disallowed issuers: [https://own]"), "{why}");
     assert_eq!(judge(&issuers, &key.sign(&new.claims())).await, Ok(Some("new:ann".to_owned())));
 }
 
