@@ -20,9 +20,17 @@ pub struct Controllers {
     pub signing_duration: Duration,
 }
 
+/// What runs where `--controllers` is not given: with the embedded store, and with etcd, which others may be on.
+const DEFAULTS: (&[&str], &[&str]) = (&[], &[]);
+
 impl Controllers {
     pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
-        let selection = Selection::parse(&flags.list("controllers")).unwrap_or_else(|unknown| {
+        let default = if flags.list("etcd-servers").is_empty() { DEFAULTS.0 } else { DEFAULTS.1 };
+        let selection = match flags.is_given("controllers") {
+            true => Selection::parse(&flags.list("controllers")),
+            false => Selection::parse(default),
+        };
+        let selection = selection.unwrap_or_else(|unknown| {
             findings.errors.extend(unknown.iter().map(ToString::to_string));
             Selection::default()
         });
