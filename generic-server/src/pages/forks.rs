@@ -3,7 +3,8 @@
 //! POST makes one and answers with its path, for `--from-snapshot`. Where the file system can share blocks it takes no room,
 //! and the time of one commit; elsewhere it is copied. The path is on the server's machine: whoever tests an operator
 //! starts its servers there. Clients do not choose the path, so nobody who may call this writes to other places.
-//! DELETE on `/debug/storage/fork/NAME` removes one; what is not removed stays.
+//! DELETE on `/debug/storage/fork/NAME` removes one. What nobody removes is there for a day, or until 256 newer ones were made: old
+//! ones go when another is made, and when the server starts.
 //!
 //! It is as much as a snapshot is, so it takes a verb of its own, `fork`, as that does (see [`super::Snapshots`]).
 
@@ -13,6 +14,7 @@ use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -35,6 +37,11 @@ const PATH: &str = "/debug/storage/fork";
 const PREFIX: &str = "fork-";
 const FOLDER: &str = "forks";
 
+/// A fork that nobody removes is there for so long,
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// or until so many newer ones were made.
+const NEWER: usize = 256;
+
 /// The endpoint.
 pub struct Forks {
     store: Arc<Embedded>,
@@ -42,10 +49,12 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// Of a store in this data folder.
+    /// Of a store in this data folder. Forks that have had their time are removed.
     pub fn new(store: Arc<Embedded>, dir: &Path) -> Self {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        Forks { store, dir: dir.join(FOLDER) }
+        let dir = dir.join(FOLDER);
+        remove_old(&dir, SystemTime::now());
+        Forks { store, dir }
     }
 
     async fn make(&self) -> Result<Response, Status> {
@@ -55,6 +64,7 @@ impl Forks {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
                 _ => {}
             }
+            remove_old(&dir, SystemTime::now());
             Ok(tempfile::Builder::new().prefix(PREFIX).rand_bytes(12).tempfile_in(&dir)?.into_temp_path())
         };
         // The name is this one's alone, and free again if it is not used.
@@ -85,6 +95,23 @@ impl Forks {
     }
 }
 
+/// Removes the forks that have had their time, and what a crash has left of others. What cannot be removed harms nobody.
+fn remove_old(dir: &Path, now: SystemTime) {
+    let made = |entry: std::fs::DirEntry| {
+        let is_fork = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let made = entry.metadata().ok().filter(std::fs::Metadata::is_file)?.modified().ok()?;
+        is_fork.then(|| (made, entry.path()))
+    };
+    let mut forks: Vec<(SystemTime, PathBuf)> =
+        std::fs::read_dir(dir).into_iter().flatten().flatten().filter_map(made).collect();
+    forks.sort_unstable_by(|a, b| b.cmp(a));
+    for (newer, (made, path)) in forks.into_iter().enumerate() {
+        if newer >= NEWER || now.duration_since(made).is_ok_and(|age| age >= LIFE) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
 #[async_trait]
 impl Endpoint for Forks {
     async fn serve(&self, request: Request) -> Result<Response, Status> {
@@ -96,5 +123,38 @@ impl Endpoint for Forks {
             (&Method::DELETE, Some(name)) => self.remove(name).await,
             _ => Err(Status::method_not_allowed()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forks_that_nobody_removes_go_after_a_day_or_when_there_are_many_newer_ones() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let now = SystemTime::now();
+        let file = |name: &str, age: u64| {
+            let file = std::fs::File::create(dir.path().join(name)).expect("made");
+            file.set_modified(now - Duration::from_secs(age)).expect("its time is set");
+        };
+        let left = || {
+            let entries = std::fs::read_dir(dir.path()).expect("it is there").flatten();
+            let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        };
+        file("fork-old", 24 * 60 * 60);
+        file("fork-young", 24 * 60 * 60 - 1);
+        file("fork-cut.partial", 25 * 60 * 60);
+        file("another", 48 * 60 * 60);
+        std::fs::create_dir(dir.path().join("fork-folder")).expect("made");
+        remove_old(dir.path(), now);
+        assert_eq!(left(), ["another", "fork-folder", "fork-young"]);
+        (0..NEWER).for_each(|i| file(&format!("fork-{i:03}"), 60));
+        remove_old(dir.path(), now);
+        assert_eq!(left().len(), NEWER + 2, "all but the oldest one");
+        assert!(!left().contains(&"fork-young".to_owned()));
+        remove_old(&dir.path().join("none"), now);
     }
 }
