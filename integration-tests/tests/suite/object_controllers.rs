@@ -74,6 +74,26 @@ fn quotas_tell_what_is_used() {
 }
 
 #[test]
+fn what_is_made_while_a_quota_is_counted_first_is_counted_too() {
+    let server = server();
+    let namespaces: Vec<String> = (0..20).map(|i| format!("n{i}")).collect();
+    for namespace in &namespaces {
+        made(&server, "/api/v1/namespaces", json!({"metadata": {"name": namespace}}));
+        let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/secrets": "10"}}});
+        made(&server, &format!("/api/v1/namespaces/{namespace}/resourcequotas"), quota);
+        for name in ["a", "b", "c"] {
+            made(&server, &format!("/api/v1/namespaces/{namespace}/secrets"), json!({"metadata": {"name": name}}));
+        }
+    }
+    for namespace in &namespaces {
+        in_the_end(&format!("{namespace} has three"), &server, || {
+            let quota = got(&server, &format!("/api/v1/namespaces/{namespace}/resourcequotas/q"));
+            quota["status"]["used"] == json!({"count/secrets": "3"})
+        });
+    }
+}
+
+#[test]
 fn evictions_go_by_the_status_of_budgets() {
     let server = server();
     in_the_end("pods find an account", &server, || {

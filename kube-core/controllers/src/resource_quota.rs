@@ -33,6 +33,9 @@ const QUOTAS: GrRef<'static> = GrRef::new("", "resourcequotas");
 const WORKERS: usize = 5;
 /// How often a quota is counted in any case (`--resource-quota-sync-period`).
 const RESYNC: Duration = Duration::from_secs(300);
+/// When a quota is counted once more after its status was written: a write that was not charged yet, or charged and not stored,
+/// while it was counted, is seen then.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Changes of objects are gathered for so long at least,
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// and for so many times as long as it takes to count.
@@ -167,10 +170,14 @@ impl Controller {
         let namespace = old.namespace().unwrap_or_default();
         let known = self.known();
         let Some(quotas) = known.quotas.get(namespace) else { return };
-        let pause = MIN_PAUSE.max(Duration::from_micros(self.cost.load(Relaxed).saturating_mul(PAUSE_FACTOR)));
+        let pause = self.pause();
         for name in quotas.keys() {
             self.queue.add_after(Key { namespace: namespace.into(), name: name.clone() }, pause);
         }
+    }
+
+    fn pause(&self) -> Duration {
+        MIN_PAUSE.max(Duration::from_micros(self.cost.load(Relaxed).saturating_mul(PAUSE_FACTOR)))
     }
 
     async fn sync(&self, key: &Key) -> Result<Outcome, Status> {
@@ -186,7 +193,7 @@ impl Controller {
         quota.set(&["status"], status);
         let path = key.path(QUOTAS.in_version("v1"));
         match objects::written(self.shared.client().update(&format!("{path}/status"), &quota).await)? {
-            Outcome::Done => Ok(Outcome::After(RESYNC)),
+            Outcome::Done => Ok(Outcome::After(AGAIN.max(self.pause()))),
             other => Ok(other),
         }
     }
