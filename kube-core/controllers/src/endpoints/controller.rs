@@ -14,7 +14,7 @@ use storage::cache::Object;
 
 use super::{
     ENDPOINTS, HEADLESS, LEADER, SERVICES, TRIGGER_TIME, compute, labelled, latest,
-    pod::Pod,
+    pod::{self, Pods},
     selection::Selecting,
     service::Service,
     subsets,
@@ -42,6 +42,7 @@ struct Controller {
     shared: Arc<Shared>,
     events: Events,
     times: TriggerTimes,
+    pods: Pods,
 }
 
 /// Keeps Endpoints as services and pods are.
@@ -67,7 +68,12 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
         _ => {}
     };
     let known = [services.clone(), pods.clone(), endpoints.clone()];
-    let controller = Arc::new(Controller { events: shared.events(NAME), shared, times: TriggerTimes::default() });
+    let controller = Arc::new(Controller {
+        events: shared.events(NAME),
+        shared,
+        times: TriggerTimes::default(),
+        pods: Pods::default(),
+    });
     let sync = move |key: Key| {
         let controller = controller.clone();
         async move { controller.sync(&key).await }
@@ -96,6 +102,7 @@ impl Controller {
     async fn sync(&self, key: &Key) -> Result<Outcome, Status> {
         let Some(service) = objects::read(&self.shared, SERVICES, key).await? else {
             self.times.forget(key);
+            self.pods.take(key);
             return self.delete(key).await;
         };
         let service = Service(service);
@@ -106,20 +113,20 @@ impl Controller {
         let snapshot = latest(&lister).await?;
         let current = objects::read(&self.shared, ENDPOINTS, key).await?;
         let is_new = current.is_none();
-        let namespace = key.namespace.clone();
+        let (namespace, mut known) = (key.namespace.clone(), self.pods.take(key));
         let computed = compute(move || {
             let labels: Vec<(&str, &str)> =
                 selector.iter().map(|(k, v)| (k.as_str(), v.as_str().unwrap_or(""))).collect();
             let pods = labelled(&lister, &snapshot, &namespace, &labels);
-            let pods = pods.into_iter().map(|pod| lister.decode(pod.bytes()).map(Pod));
-            let pods = pods.collect::<Result<Vec<Pod>, Status>>()?;
+            let pods = pod::read(&mut known, &pods, &lister)?;
             let mut subsets = subsets::of_service(&service, &pods)
                 .ok_or_else(|| Status::internal_error("the ports and addresses of all pods are too many"))?;
             let is_truncated = subsets::truncate(&mut subsets);
             let is_right = current.as_ref().is_some_and(|current| is_right(current, &service, &subsets, is_truncated));
-            Ok::<_, Status>((service, pods, (!is_right).then_some((current, subsets, is_truncated))))
+            Ok::<_, Status>((service, (pods, known), (!is_right).then_some((current, subsets, is_truncated))))
         });
-        let (service, pods, change) = computed.await??;
+        let (service, (pods, known), change) = computed.await??;
+        self.pods.keep(key, known);
         // Whether or not something is written, what was seen is seen.
         let time = self.times.at_sync(key, &service, &pods);
         let Some((current, subsets, is_truncated)) = change else { return Ok(Outcome::Done) };
@@ -221,6 +228,7 @@ fn set(map: &mut Map, key: &'static str, value: Option<String>) {
 mod tests {
     use machinery::array;
 
+    use super::super::pod::Pod;
     use super::*;
 
     fn service(spec: Value) -> Service {
@@ -232,12 +240,16 @@ mod tests {
     }
 
     fn pod(name: &str, ip: &str, is_ready: bool) -> Pod {
+        Pod::of(&pod_object(name, ip, is_ready))
+    }
+
+    fn pod_object(name: &str, ip: &str, is_ready: bool) -> Value {
         let condition = object! { "type" => "Ready", "status" => if is_ready { "True" } else { "False" } };
-        Pod(object! {
+        object! {
             "metadata" => object! { "name" => name, "namespace" => "n", "uid" => format!("uid-{name}") },
             "spec" => object! { "nodeName" => "n1", "hostname" => name, "subdomain" => "s" },
             "status" => object! { "podIP" => ip, "podIPs" => array![object! { "ip" => ip }], "conditions" => array![condition] },
-        })
+        }
     }
 
     fn key() -> Key {
@@ -273,9 +285,9 @@ mod tests {
     fn pods_that_terminate_stay_where_unready_ones_are_wanted_too() {
         let ports = || array![object! { "port" => 80, "targetPort" => 8080, "protocol" => "TCP" }];
         let leaving = || {
-            let mut pod = pod("a", "10.1.0.1", true);
-            pod.0.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
-            pod
+            let mut pod = pod_object("a", "10.1.0.1", true);
+            pod.set(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z");
+            Pod::of(&pod)
         };
         let plain = service(object! { "clusterIP" => "10.0.0.1", "ports" => ports() });
         assert_eq!(subsets::of_service(&plain, &[leaving()]), Some(Vec::new()));

@@ -27,7 +27,7 @@ impl TriggerTimes {
     /// The time of the change that a sync answers to; of a service that is new here, when it was made.
     pub(super) fn at_sync(&self, key: &Key, service: &Service, pods: &[Pod]) -> Option<Timestamp> {
         let made = service.made_at();
-        let since = pods.iter().filter_map(|pod| Some((Str::from(pod.meta().name()), pod.ready_since()?)));
+        let since = pods.iter().filter_map(|pod| Some((pod.name().clone(), pod.ready_since()?)));
         let now = Seen { service: made, pods: since.collect() };
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         let time = match &before {
@@ -71,8 +71,8 @@ mod tests {
         let service = Service(object! { "metadata" => object! { "creationTimestamp" => at(100) } });
         let pod = |name: &str, since: i64| {
             let ready = object! { "type" => "Ready", "status" => "True", "lastTransitionTime" => at(since) };
-            Pod(
-                object! { "metadata" => object! { "name" => name }, "status" => object! { "conditions" => array![ready] } },
+            Pod::of(
+                &object! { "metadata" => object! { "name" => name }, "status" => object! { "conditions" => array![ready] } },
             )
         };
         let (times, key) = (TriggerTimes::default(), Key { namespace: "n".into(), name: "s".into() });

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use super::{
     SERVICES, SLICES, compute, labelled, latest,
-    pod::Pod,
+    pod::{self, Pods},
     selection::Selecting,
     service::Service,
     trigger_time::{self, TriggerTimes},
@@ -58,6 +58,7 @@ struct Controller {
     shared: Arc<Shared>,
     events: Events,
     times: TriggerTimes,
+    pods: Pods,
     metrics: Metrics,
     topology: Mutex<Topology>,
 }
@@ -95,6 +96,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let controller = Arc::new(Controller {
         events: shared.events("endpoint-slice-controller"),
         times: TriggerTimes::default(),
+        pods: Pods::default(),
         metrics: shared.families.get(Metrics::new),
         topology: Mutex::default(),
         shared,
@@ -196,6 +198,7 @@ impl Controller {
     async fn sync(&self, key: &Key) -> Result<Outcome, Status> {
         let Some(service) = objects::read(&self.shared, SERVICES, key).await? else {
             self.times.forget(key);
+            self.pods.take(key);
             self.topology().forget(key);
             self.metrics.forget(key);
             return Ok(Outcome::Done); // the garbage collector deletes what it owned
@@ -209,22 +212,22 @@ impl Controller {
         let snapshot = latest(&lister).await?;
         let nodes = self.shared.lister("", "nodes").clone();
         let zones = Zones { snapshot: latest(&nodes).await?, nodes };
-        let namespace = key.namespace.clone();
+        let (namespace, mut known) = (key.namespace.clone(), self.pods.take(key));
         let computed = compute(move || {
             let labels: Vec<(&str, &str)> =
                 selector.iter().map(|(k, v)| (k.as_str(), v.as_str().unwrap_or(""))).collect();
             let pods = labelled(&lister, &snapshot, &namespace, &labels);
-            let pods = pods.into_iter().map(|pod| lister.decode(pod.bytes()).map(Pod));
-            let pods = pods.collect::<Result<Vec<Pod>, Status>>()?;
+            let pods = pod::read(&mut known, &pods, &lister)?;
             let families = reconcile::families(&service);
             let (by_family, others) = reconcile::by_family(existing, &families);
             let plan = |(family, slices): (Family, Vec<Slice>)| {
                 (family, reconcile::reconcile(&service, &pods, &|node| zones.of(node), slices, family))
             };
             let plans: Vec<(Family, Plan)> = families.into_iter().zip(by_family).map(plan).collect();
-            Ok::<_, Status>((service, pods, plans, others))
+            Ok::<_, Status>((service, (pods, known), plans, others))
         });
-        let (service, pods, plans, others) = computed.await??;
+        let (service, (pods, known), plans, others) = computed.await??;
+        self.pods.keep(key, known);
         // Whether or not something is written, what was seen is seen.
         let time = self.times.at_sync(key, &service, &pods).map(trigger_time::written);
         drop(pods);

@@ -88,7 +88,7 @@ fn desired(
     for pod in pods.iter().filter(|pod| pod.is_reachable()) {
         let skipping = |why: &str| {
             let meta = service.meta();
-            format!("skipping Pod {} for Service {}/{}: {why}", pod.meta().name(), meta.namespace(), meta.name())
+            format!("skipping Pod {} for Service {}/{}: {why}", pod.name(), meta.namespace(), meta.name())
         };
         let Some(desired) = groups.of(service, pod) else {
             errors.push(skipping("the ports of all pods are too many"));

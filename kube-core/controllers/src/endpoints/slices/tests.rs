@@ -2,6 +2,7 @@
 
 use machinery::{array, object};
 
+use super::super::pod::Pod;
 use super::{
     reconcile::{Zone, address_type, reconcile, recycle},
     *,
@@ -20,6 +21,10 @@ fn web() -> Service {
 }
 
 fn pod(number: usize, state: &str) -> Pod {
+    pod_on(number, state, &format!("n{}", number % 2))
+}
+
+fn pod_on(number: usize, state: &str, node: &str) -> Pod {
     let ip = format!("10.1.{}.{}", number / 250, number % 250);
     let ready = object! { "type" => "Ready", "status" => if state == "pending" { "False" } else { "True" } };
     let ports = array![object! { "name" => "web", "containerPort" => 8080, "protocol" => "TCP" }];
@@ -28,9 +33,9 @@ fn pod(number: usize, state: &str) -> Pod {
     if state == "terminating" {
         metadata.set(&["deletionTimestamp"], "2026-01-01T00:00:00Z");
     }
-    Pod(object! {
+    Pod::of(&object! {
         "metadata" => metadata,
-        "spec" => object! { "nodeName" => format!("n{}", number % 2), "containers" => array![object! { "ports" => ports }] },
+        "spec" => object! { "nodeName" => node, "containers" => array![object! { "ports" => ports }] },
         "status" => object! { "podIP" => ip.clone(), "podIPs" => array![object! { "ip" => ip }, object! { "ip" => format!("fd00::{number:x}") }], "conditions" => array![ready] },
     })
 }
@@ -95,7 +100,7 @@ fn an_endpoint_tells_its_state_its_place_and_its_pod() {
         object! {
             "addresses" => array![format!("10.1.0.{number}")],
             "conditions" => object! { "ready" => conditions[0], "serving" => conditions[1], "terminating" => conditions[2] },
-            "nodeName" => format!("n{}", number % 2), "zone" => ["za", "zb"][number % 2],
+            "nodeName" => node, "zone" => ["za", "zb"][number % 2],
             "targetRef" => object! { "kind" => "Pod", "namespace" => "n", "name" => format!("p{number:04}"), "uid" => format!("uid{number}") },
         }
     };
@@ -161,11 +166,7 @@ fn labels_follow_the_service() {
 
 #[test]
 fn pods_of_unknown_nodes_wait_unless_unready_ones_are_wanted_too() {
-    let stray = || {
-        let mut pod = pod(1, "pending");
-        pod.0.set(&["spec", "nodeName"], "nowhere");
-        pod
-    };
+    let stray = || pod_on(1, "pending", "nowhere");
     let found = plan(&web(), &[pod(0, "ready"), stray()], Vec::new());
     assert_eq!(found.errors, ["skipping Pod p0001 for Service n/s: Node nowhere Not Found"]);
     assert_eq!(sizes(&found.create), [1]);
