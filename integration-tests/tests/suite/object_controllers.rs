@@ -205,3 +205,27 @@ fn what_has_had_its_time_goes() {
     is_gone(&server, &format!("{secrets}/old"));
     assert_eq!(server.request("GET", &format!("{secrets}/young"), None).status, 200);
 }
+
+#[test]
+fn storage_versions_forget_servers_that_are_gone() {
+    let mut server = Server::prepare();
+    server.set_arguments(&[
+        "--controllers=*",
+        "--feature-gates=StorageVersionAPI=true",
+        "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true",
+    ]);
+    server.run();
+    let versions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions";
+    let own = got(&server, &format!("{versions}/core.configmaps"))["status"]["storageVersions"].clone();
+    assert_eq!(own.as_array().map(Vec::len), Some(1), "{own}");
+    let says = |server: &str, version: &str| json!({"apiServerID": server, "encodingVersion": version, "decodableVersions": [version, "v1"]});
+    let status = |servers: Value| json!({"status": {"storageVersions": servers}});
+    patched(&server, &format!("{versions}/core.configmaps/status"), status(json!([own[0], says("gone", "v2")])));
+    in_the_end("one is left", &server, || {
+        let status = got(&server, &format!("{versions}/core.configmaps"))["status"].clone();
+        status["storageVersions"] == own && status["commonEncodingVersion"] == own[0]["encodingVersion"]
+    });
+    made(&server, versions, json!({"metadata": {"name": "old.things"}, "spec": {}}));
+    patched(&server, &format!("{versions}/old.things/status"), status(json!([says("gone", "v1")])));
+    is_gone(&server, &format!("{versions}/old.things"));
+}

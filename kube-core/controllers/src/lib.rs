@@ -37,6 +37,7 @@ mod root_ca;
 mod selection;
 mod service_accounts;
 mod shared;
+mod storage_versions;
 mod ttl_after_finished;
 mod volume_protection;
 mod workqueue;

@@ -4,7 +4,8 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use crate::{
     bootstrap_tokens, certificates, disruption, endpoints, garbage, legacy_tokens, migrations, namespace, ready::Ready,
-    resource_quota, role_aggregation, root_ca, service_accounts, shared::Shared, ttl_after_finished, volume_protection,
+    resource_quota, role_aggregation, root_ca, service_accounts, shared::Shared, storage_versions, ttl_after_finished,
+    volume_protection,
 };
 
 /// The work of a controller, which goes on until it is dropped or its caches stop.
@@ -171,6 +172,13 @@ pub(crate) const NAMES: &[Name] = &[
         account: "storage-version-migrator-controller",
         in_all: true,
         work: |shared, ready| Box::pin(migrations::run(shared, ready)),
+    },
+    Name {
+        name: "storageversion-garbage-collector-controller",
+        alias: "storage-version-gc",
+        account: "storage-version-garbage-collector",
+        in_all: true,
+        work: |shared, ready| Box::pin(storage_versions::run(shared, ready)),
     },
     Name {
         name: "ttl-after-finished-controller",

@@ -8,7 +8,7 @@ use generic_server::{
     resource::Resource,
 };
 
-pub use publish::storage_versions;
+pub use publish::{of_servers, storage_versions};
 
 use crate::row::{GroupVersion, Row};
 

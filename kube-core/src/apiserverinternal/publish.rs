@@ -104,12 +104,17 @@ async fn publish(registry: &Arc<Registry>, name: &str, said: &Value) -> TaskResu
 }
 
 /// The object with what a server says, and whether all say the same.
-fn with(mut version: Value, said: &Value) -> Value {
+fn with(version: Value, said: &Value) -> Value {
     let mut servers = version.at(&["status", "storageVersions"]).and_then(Value::as_array).unwrap_or_default().to_vec();
     match servers.iter_mut().find(|server| server.get("apiServerID") == said.get("apiServerID")) {
         Some(server) => *server = said.clone(),
         None => servers.push(said.clone()),
     }
+    of_servers(version, servers)
+}
+
+/// The object when these servers are all that say something, and whether they say the same.
+pub fn of_servers(mut version: Value, servers: Vec<Value>) -> Value {
     let common = common_version(&servers).map(Str::from);
     let before = version.str_at(&["status", "commonEncodingVersion"]).map(Str::from);
     condition(&mut version, common.is_some(), before.is_some() && common.is_some() && before != common);
