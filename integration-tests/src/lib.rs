@@ -3,8 +3,9 @@
 //! [`Server`] is the built `kube-apiserver` as a process of its own, with a folder of its own; [`Reply`] is what it says to
 //! a request that is written by hand, so that malformed ones can be sent too. [`Etcd`] is a real etcd, and an
 //! [`Environment`] is our `etcd` and our server, started as controller-runtime's envtest starts them. `src/bin/sample-apiserver.rs` is an
-//! aggregated server. [`scenario`] plays what `scenarios/` says in text.
+//! aggregated server, and [`Aggregated`] is one that keeps objects. [`scenario`] plays what `scenarios/` says in text.
 
+mod aggregated;
 mod authority;
 mod client;
 mod collector;
@@ -20,6 +21,7 @@ mod tokens;
 mod webhook;
 mod websocket;
 
+pub use aggregated::Aggregated;
 pub use authority::{Authority, Issued};
 pub use client::{Reply, Watch, raw, raw_with, send, shown_certificate, switched, tls_config};
 pub use collector::{Collected, Collector, text};

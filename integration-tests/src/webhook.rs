@@ -97,7 +97,7 @@ impl Webhook {
 }
 
 /// An authority (PEM), and what serves with a certificate of it.
-fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
+pub(crate) fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
     let authority = Authority::new("webhooks");
     let own = authority.issue("webhook", &[], names);
     let (chain, key) = own.parsed();

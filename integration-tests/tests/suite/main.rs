@@ -36,6 +36,7 @@ mod protobuf;
 mod races;
 mod readme;
 mod reloads;
+mod remote_objects;
 mod restricted;
 mod scenarios;
 mod service_controllers;

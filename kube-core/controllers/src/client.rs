@@ -1,6 +1,8 @@
 //! The way in for controllers: requests that go through this server's own pipeline, each controller as the service account
 //! that kube-controller-manager gives it, so that the bootstrap policy's roles hold for them and audit tells them apart.
 
+mod watch;
+
 use std::{
     sync::{Arc, Weak},
     time::Duration,
@@ -8,7 +10,7 @@ use std::{
 
 use auth::User;
 use bytes::Bytes;
-use generic_server::pipeline::Pipeline;
+use generic_server::{Body, pipeline::Pipeline};
 use http::{
     HeaderValue, Method, Request,
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT},
@@ -16,12 +18,19 @@ use http::{
 use http_body_util::BodyExt;
 use machinery::{Str, Value, codec::json, meta::status::Status, object};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tokio::sync::watch;
+use tokio::sync;
+
+pub(crate) use watch::Watch;
 
 /// Fields are managed under kube-controller-manager's name, so that both take over from each other without conflicts.
 const AGENT: &str = concat!("kube-controller-manager/v", env!("CARGO_PKG_VERSION"), " (in kube-apiserver)");
 const JSON: &str = "application/json";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// What other servers may have or not; whole objects hold their metadata, too.
+const METADATA_OR_ALL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST_OR_ALL: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// Objects on a page of a list of another server.
+const PAGE: usize = 500;
 /// How often a request is sent that the server has asked to send later (client-go: the same).
 const MAX_ATTEMPTS: usize = 10;
 /// No pause between attempts is longer, whatever is asked for.
@@ -37,11 +46,11 @@ pub(crate) fn segment(name: &str) -> impl std::fmt::Display + '_ {
 
 /// Where the pipeline will be once the server is built. Clones are handles to the same one.
 #[derive(Clone)]
-pub struct Door(watch::Sender<Option<Weak<Pipeline>>>);
+pub struct Door(sync::watch::Sender<Option<Weak<Pipeline>>>);
 
 impl Default for Door {
     fn default() -> Self {
-        Door(watch::Sender::new(None))
+        Door(sync::watch::Sender::new(None))
     }
 }
 
@@ -72,8 +81,8 @@ pub(crate) struct Deletion<'a> {
     pub(crate) propagation: &'a str,
     /// Only the object with this uid; empty: any.
     pub(crate) uid: &'a str,
-    /// Only the object at this version; 0: any.
-    pub(crate) revision: u64,
+    /// Only the object at this resourceVersion; empty: any.
+    pub(crate) version: &'a str,
 }
 
 impl Client {
@@ -94,21 +103,14 @@ impl Client {
         Client { door, user: Arc::new(User::loopback()) }
     }
 
-    async fn once(&self, request: Request<Bytes>) -> Result<http::Response<Bytes>, Status> {
-        let pipeline = self.door.pipeline().await?;
-        let (parts, body) = pipeline.handle_as(self.user.clone(), request).await.into_parts();
-        let body = body.collect().await.map_err(|error| Status::internal_error(error.to_string()))?;
-        Ok(http::Response::from_parts(parts, body.to_bytes()))
-    }
-
-    /// Sends a request; what is to be sent again later is, a few times.
-    pub(crate) async fn send(
+    /// Sends a request; what is to be sent again later is, a few times. The answer is a success, and its body may be still to come.
+    async fn begin(
         &self,
         method: Method,
         path: &str,
         (accept, content_type): (&'static str, &'static str),
         body: Bytes,
-    ) -> Result<Bytes, Status> {
+    ) -> Result<http::Response<Body>, Status> {
         let uri: http::Uri = path.parse().map_err(|_| Status::internal_error(format!("not a path: {path}")))?;
         let mut attempts = 0;
         loop {
@@ -122,16 +124,27 @@ impl Client {
             if !body.is_empty() {
                 headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
             }
-            let response = self.once(request).await?;
+            let response = self.door.pipeline().await?.handle_as(self.user.clone(), request).await;
             if response.status().is_success() {
-                return Ok(response.into_body());
+                return Ok(response);
             }
             let later = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse().ok());
             match later.filter(|_| attempts < MAX_ATTEMPTS) {
                 Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds).min(MAX_PAUSE)).await,
-                None => return Err(failure(&response)),
+                None => return Err(failure(&whole(response).await?)),
             }
         }
+    }
+
+    /// Sends a request, as often as it takes, and reads the answer.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        media: (&'static str, &'static str),
+        body: Bytes,
+    ) -> Result<Bytes, Status> {
+        Ok(whole(self.begin(method, path, media, body).await?).await?.into_body())
     }
 
     async fn exchange(&self, method: Method, path: &str, document: Option<&Value>) -> Result<Value, Status> {
@@ -148,6 +161,27 @@ impl Client {
     pub(crate) async fn list_metadata(&self, path: &str) -> Result<Vec<Value>, Status> {
         let list = self.get(path, METADATA_LIST).await?;
         Ok(list.get("items").and_then(Value::as_array).unwrap_or_default().to_vec())
+    }
+
+    /// The metadata of an object that another server may have.
+    pub(crate) async fn get_remote(&self, path: &str) -> Result<Value, Status> {
+        self.get(path, METADATA_OR_ALL).await
+    }
+
+    /// A page of the objects in a collection that another server has; an empty token: the first one.
+    pub(crate) async fn list_remote(&self, path: &str, token: &str) -> Result<Value, Status> {
+        self.get(&format!("{path}?limit={PAGE}&continue={}", segment(token)), METADATA_LIST_OR_ALL).await
+    }
+
+    /// What happens to the objects in a collection that another server has, from a resourceVersion on.
+    pub(crate) async fn watch_remote(&self, path: &str, version: &str, time: Duration) -> Result<Watch, Status> {
+        let path = format!(
+            "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+            time.as_secs(),
+            segment(version)
+        );
+        let response = self.begin(Method::GET, &path, (METADATA_OR_ALL, JSON), Bytes::new()).await?;
+        Ok(Watch::new(response.into_body()))
     }
 
     /// Makes an object in a collection.
@@ -188,8 +222,8 @@ impl Deletion<'_> {
         if !self.uid.is_empty() {
             options.set(&["preconditions", "uid"], self.uid);
         }
-        if self.revision != 0 {
-            options.set(&["preconditions", "resourceVersion"], self.revision.to_string());
+        if !self.version.is_empty() {
+            options.set(&["preconditions", "resourceVersion"], self.version);
         }
         options
     }
@@ -197,6 +231,13 @@ impl Deletion<'_> {
 
 fn decoded(body: &Bytes) -> Result<Value, Status> {
     json::decode(body).map_err(|error| Status::internal_error(format!("an answer that is no JSON: {error}")))
+}
+
+/// An answer whose body was waited for.
+async fn whole(response: http::Response<Body>) -> Result<http::Response<Bytes>, Status> {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.map_err(|error| Status::internal_error(error.to_string()))?;
+    Ok(http::Response::from_parts(parts, body.to_bytes()))
 }
 
 /// What a refusal says.
@@ -221,7 +262,7 @@ mod tests {
         };
         check(Deletion::default(), "");
         check(
-            Deletion { propagation: "Background", uid: "u", revision: 7 },
+            Deletion { propagation: "Background", uid: "u", version: "7" },
             r#","preconditions":{"resourceVersion":"7","uid":"u"},"propagationPolicy":"Background""#,
         );
     }

@@ -122,7 +122,8 @@ async fn pass(shared: &Shared, now: i64) -> Result<(), Status> {
                 secret = key.name.as_str(),
                 "a token that nobody uses goes"
             );
-            client.delete(&path, Deletion { revision: object.revision(), ..Deletion::default() }).await
+            let version = object.revision().to_string();
+            client.delete(&path, Deletion { version: &version, ..Deletion::default() }).await
         };
         if let Err(status) = result {
             tracing::warn!(secret = key.name.as_str(), error = status.message, "cannot clean up a token");

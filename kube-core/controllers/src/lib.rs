@@ -31,6 +31,7 @@ mod namespace;
 mod objects;
 mod per_namespace;
 mod ready;
+mod remote;
 mod resource_quota;
 mod role_aggregation;
 mod root_ca;

@@ -36,7 +36,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
         return Ok(Outcome::After(Duration::from_secs(left.unsigned_abs())));
     }
     let uid = Meta::of(&job).uid();
-    let deletion = Deletion { propagation: "Foreground", uid, revision: 0 };
+    let deletion = Deletion { propagation: "Foreground", uid, version: "" };
     match shared.client().delete(&key.path(GvrRef::new("batch", "v1", "jobs")), deletion).await {
         Ok(()) => Ok(Outcome::Done),
         Err(status) if status.is_not_found() => Ok(Outcome::Done),

@@ -1,6 +1,6 @@
 //! Decides about one object by its live state and that of its owners, and acts.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use machinery::{
@@ -8,18 +8,20 @@ use machinery::{
     meta::{Meta, status::Status},
     object,
 };
-use storage::cache::{Object, ReadAt};
 
 use super::{
     Queues,
-    facts::{FOREGROUND, Facts, ORPHAN, Reference},
+    facts::{FOREGROUND, ORPHAN, Reference},
     graph::{Node, Place},
+    live::Live,
     monitors::Monitors,
     owners::{Owner, Owners, Unresolved},
+    remotes::Remotes,
+    source::Source,
+    told::{Told, shown},
 };
 use crate::{
     client::{Client, Deletion},
-    kinds::StoredKind,
     shared::Shared,
     workqueue::Outcome,
 };
@@ -29,24 +31,17 @@ const AT_ONCE: usize = 20;
 /// So often a write is tried whose object has changed meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// An object as it is, of which most is not looked at.
-struct Live {
-    object: Arc<Object>,
-    facts: Facts,
-}
-
-impl Live {
-    fn decode(&self, kind: &StoredKind) -> Result<Value, Status> {
-        kind.lister.decode(self.object.bytes())
-    }
-}
+/// When servers that are down are asked again for dependents that are to be orphaned.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Acts.
 pub(super) struct Collector {
     client: Client,
     monitors: Arc<Monitors>,
+    remotes: Arc<Remotes>,
     queues: Queues,
     owners: Owners,
+    told: Arc<Told>,
 }
 
 /// The owners of an object by what has become of them.
@@ -58,20 +53,46 @@ struct Classes<'a> {
 }
 
 impl Collector {
-    pub(super) fn new(shared: &Shared, monitors: Arc<Monitors>, queues: Queues) -> Self {
-        let events = shared.events("garbage-collector-controller");
-        let owners = Owners::new(shared.client(), shared.kinds.clone(), events);
-        Collector { client: shared.client(), monitors, queues, owners }
+    pub(super) fn new(shared: &Shared, monitors: Arc<Monitors>, remotes: Arc<Remotes>, queues: Queues) -> Self {
+        let told = Arc::new(Told::new(shared.events("garbage-collector-controller")));
+        let owners = Owners::new(shared.client(), shared.kinds.clone(), told.clone());
+        Collector { client: shared.client(), monitors, remotes, queues, owners, told }
+    }
+
+    /// Looks at an object; if it cannot be deleted, its owners that wait for it tell.
+    pub(super) async fn attempt_to_delete(&self, uid: &Str) -> Result<Outcome, Status> {
+        let result = self.delete_or_let_go(uid).await;
+        if let Err(status) = &result {
+            self.tell_owners(uid, status).await;
+        }
+        result
+    }
+
+    async fn tell_owners(&self, uid: &str, status: &Status) {
+        let (what, waiting) = {
+            let graph = self.monitors.graph();
+            let Some(node) = graph.node(uid) else { return };
+            let Place { kind, namespace, name } = &node.place;
+            let what =
+                format!("[{}/{}, namespace: {namespace}, name: {name}, uid: {uid}]", kind.api_version(), kind.kind());
+            let blocked = node.facts.owners.iter().filter(|owner| owner.blocks).filter_map(|o| graph.node(&o.uid));
+            let waiting = blocked.filter(|owner| owner.facts.waits());
+            (what, waiting.map(|owner| (owner.place.clone(), owner.facts.uid.clone())).collect::<Vec<_>>())
+        };
+        let message = format!("the dependent {what} blocks the deletion and cannot be deleted: {}", status.message);
+        for (owner, uid) in waiting {
+            self.told.about(&owner, &uid, "DependentNotDeleted", &message).await;
+        }
     }
 
     /// Deletes an object that no owner is left of, or lets one go that has waited for its dependents.
-    pub(super) async fn attempt_to_delete(&self, uid: &Str) -> Result<Outcome, Status> {
+    async fn delete_or_let_go(&self, uid: &Str) -> Result<Outcome, Status> {
         let Some(node) = self.monitors.graph().node(uid).cloned() else { return Ok(Outcome::Done) };
         if node.facts.deleting && !node.facts.waits() {
             return Ok(Outcome::Done); // it goes, and then its dependents are looked at
         }
         let Some(latest) = self.read(&node.place, uid).await? else {
-            self.monitors.removed(uid);
+            self.gone(uid);
             return Ok(Outcome::Done);
         };
         let facts = &latest.facts;
@@ -84,7 +105,7 @@ impl Collector {
         let classes = match self.classify(&facts.owners, &node.place, uid).await {
             Ok(classes) => classes,
             Err(Unresolved::Failed(status)) => return Err(status),
-            Err(Unresolved::NoKind) => return Ok(Outcome::Retry),
+            Err(Unresolved::NoKind) => return Ok(Outcome::Retry), // it may come, and it is told
             Err(Unresolved::InNamespace) => return Ok(Outcome::Done),
         };
         if !classes.solid.is_empty() {
@@ -93,7 +114,7 @@ impl Collector {
             }
             let kept: HashSet<&str> = classes.solid.iter().map(|reference| reference.uid.as_str()).collect();
             let keep = |reference: &Value| kept.contains(reference.str_at(&["uid"]).unwrap_or_default());
-            return self.keep_owners(&node.place, &latest.decode(&node.place.kind)?, keep).await;
+            return self.keep_owners(&node.place, &latest.decode()?, keep).await;
         }
         let has_dependents = self.monitors.graph().dependents(uid).next().is_some();
         if !classes.waiting.is_empty() && has_dependents {
@@ -108,26 +129,28 @@ impl Collector {
     }
 
     /// The live state of an object; none if it is gone.
-    async fn read(&self, place: &Place<Arc<StoredKind>>, uid: &str) -> Result<Option<Live>, Status> {
-        match place.kind.lister.get(&place.namespace, &place.name, ReadAt::Latest).await {
-            Ok(object) => {
-                let facts = Facts::read(object.bytes());
-                Ok((facts.uid == uid).then_some(Live { object, facts }))
-            }
-            Err(status) if status.is_not_found() => Ok(None),
-            Err(status) => Err(status),
-        }
+    async fn read(&self, place: &Place<Source>, uid: &str) -> Result<Option<Live>, Status> {
+        Live::read(&self.client, place, uid).await
+    }
+
+    fn gone(&self, uid: &str) {
+        self.told.forget(uid);
+        self.monitors.removed(uid);
     }
 
     async fn classify<'a>(
         &self,
         owners: &'a [Reference],
-        place: &Place<Arc<StoredKind>>,
+        place: &Place<Source>,
         uid: &str,
     ) -> Result<Classes<'a>, Unresolved> {
         let mut classes = Classes::default();
         for reference in owners {
-            match self.owners.find(reference, place, uid).await? {
+            let found = self.owners.find(reference, place, uid).await;
+            if let Err(why) = &found {
+                self.tell_unresolved(reference, place, uid, why).await;
+            }
+            match found? {
                 Owner::Absent => classes.absent.push(reference),
                 Owner::Solid => classes.solid.push(reference),
                 Owner::Waiting => classes.waiting.push(reference),
@@ -136,8 +159,24 @@ impl Collector {
         Ok(classes)
     }
 
+    /// Why an object stays whose owner cannot be looked for. One in the wrong namespace is told where it is found.
+    async fn tell_unresolved(&self, reference: &Reference, place: &Place<Source>, uid: &str, why: &Unresolved) {
+        let owner = shown(reference, &place.namespace);
+        match why {
+            Unresolved::NoKind => {
+                let message = format!("ownerRef {owner} is of a kind that is not served: the object stays");
+                self.told.once(place, uid, "OwnerRefUnknownKind", &message).await;
+            }
+            Unresolved::Failed(status) => {
+                let message = format!("ownerRef {owner} cannot be looked for, the object stays: {}", status.message);
+                self.told.once(place, uid, "OwnerRefUnreachable", &message).await;
+            }
+            Unresolved::InNamespace => {}
+        }
+    }
+
     /// An owner that waits goes once nothing blocks it; until then, what blocks it is looked at.
-    async fn let_go(&self, place: &Place<Arc<StoredKind>>, uid: &Str) -> Result<Outcome, Status> {
+    async fn let_go(&self, place: &Place<Source>, uid: &Str) -> Result<Outcome, Status> {
         if !self.monitors.catch_up().await {
             return Ok(Outcome::Retry); // what is not known may block it
         }
@@ -154,15 +193,10 @@ impl Collector {
 
     /// Deletes an object whose owner waits for it and that has dependents itself. If one of these waits already, they may
     /// wait for each other: then it no longer blocks its owners.
-    async fn delete_in_foreground(
-        &self,
-        node: &Node<Arc<StoredKind>>,
-        uid: &Str,
-        latest: &Live,
-    ) -> Result<Outcome, Status> {
+    async fn delete_in_foreground(&self, node: &Node<Source>, uid: &Str, latest: &Live) -> Result<Outcome, Status> {
         let is_cycle = self.monitors.graph().dependents(uid).any(|(_, dependent)| dependent.facts.waits());
         if is_cycle {
-            let object = latest.decode(&node.place.kind)?;
+            let object = latest.decode()?;
             let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).unwrap_or_default();
             let free = |reference: &Value| {
                 let mut reference = reference.clone();
@@ -188,17 +222,17 @@ impl Collector {
 
     async fn delete(
         &self,
-        place: &Place<Arc<StoredKind>>,
+        place: &Place<Source>,
         uid: &Str,
         latest: &Live,
         propagation: &str,
     ) -> Result<Outcome, Status> {
-        let revision = latest.object.revision();
+        let version = latest.version();
         let path = place.kind.path(&place.namespace, &place.name);
-        match self.client.delete(&path, Deletion { propagation, uid, revision }).await {
+        match self.client.delete(&path, Deletion { propagation, uid, version: &version }).await {
             Ok(()) => Ok(Outcome::Done),
             Err(status) if status.is_not_found() => {
-                self.monitors.removed(uid);
+                self.gone(uid);
                 Ok(Outcome::Done)
             }
             Err(status) if status.is_conflict() => self.delete_changed(place, uid, latest, propagation).await,
@@ -209,20 +243,20 @@ impl Collector {
     /// An object that changes all the time goes as well, as long as its owners stay the same.
     async fn delete_changed(
         &self,
-        place: &Place<Arc<StoredKind>>,
+        place: &Place<Source>,
         uid: &Str,
         seen: &Live,
         propagation: &str,
     ) -> Result<Outcome, Status> {
         let Some(now) = self.read(place, uid).await? else {
-            self.monitors.removed(uid);
+            self.gone(uid);
             return Ok(Outcome::Done);
         };
         if now.facts.owners != seen.facts.owners {
             return Ok(Outcome::Retry);
         }
         let path = place.kind.path(&place.namespace, &place.name);
-        match self.client.delete(&path, Deletion { propagation, uid, revision: 0 }).await {
+        match self.client.delete(&path, Deletion { propagation, uid, version: "" }).await {
             Ok(()) => Ok(Outcome::Done),
             Err(status) if status.is_not_found() || status.is_conflict() => Ok(Outcome::Retry),
             Err(status) => Err(status),
@@ -232,7 +266,7 @@ impl Collector {
     /// Takes the other owners out of an object's references.
     async fn keep_owners(
         &self,
-        place: &Place<Arc<StoredKind>>,
+        place: &Place<Source>,
         latest: &Value,
         keep: impl Fn(&Value) -> bool,
     ) -> Result<Outcome, Status> {
@@ -248,7 +282,7 @@ impl Collector {
     }
 
     /// Changes the metadata of an object, if it is still as it was seen.
-    async fn patch(&self, place: &Place<Arc<StoredKind>>, seen: &Value, mut metadata: Value) -> Result<Value, Status> {
+    async fn patch(&self, place: &Place<Source>, seen: &Value, mut metadata: Value) -> Result<Value, Status> {
         let meta = Meta::of(seen);
         metadata.set(&["uid"], meta.uid());
         metadata.set(&["resourceVersion"], meta.resource_version());
@@ -256,15 +290,10 @@ impl Collector {
         self.client.merge(&path, &object! { "metadata" => metadata }).await
     }
 
-    async fn remove_finalizer(
-        &self,
-        place: &Place<Arc<StoredKind>>,
-        uid: &str,
-        finalizer: &str,
-    ) -> Result<Outcome, Status> {
+    async fn remove_finalizer(&self, place: &Place<Source>, uid: &str, finalizer: &str) -> Result<Outcome, Status> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(latest) = self.read(place, uid).await? else { return Ok(Outcome::Done) };
-            let latest = latest.decode(&place.kind)?;
+            let latest = latest.decode()?;
             let meta = Meta::of(&latest);
             if !meta.has_finalizer(finalizer) {
                 return Ok(Outcome::Done);
@@ -286,6 +315,14 @@ impl Collector {
         if !self.monitors.catch_up().await {
             return Ok(Outcome::Retry); // what is not known may be its dependent, and would be deleted
         }
+        if let Err(why) = self.remotes.catch_up().await {
+            let Some(place) = self.monitors.graph().node(uid).map(|node| node.place.clone()) else {
+                return Ok(Outcome::Done);
+            };
+            let message = format!("dependents in other API servers are not known, they are waited for: {why}");
+            self.told.about(&place, uid, "DependentsUnknown", &message).await;
+            return Ok(Outcome::After(ASK_AGAIN));
+        }
         let (node, dependents) = {
             let graph = self.monitors.graph();
             let Some(node) = graph.node(uid).cloned() else { return Ok(Outcome::Done) };
@@ -303,19 +340,14 @@ impl Collector {
         self.remove_finalizer(&node.place, uid, ORPHAN).await
     }
 
-    async fn forget_owner(
-        &self,
-        place: Place<Arc<StoredKind>>,
-        dependent: Str,
-        owner: &str,
-    ) -> Result<Outcome, Status> {
+    async fn forget_owner(&self, place: Place<Source>, dependent: Str, owner: &str) -> Result<Outcome, Status> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(latest) = self.read(&place, &dependent).await? else { return Ok(Outcome::Done) };
             if !latest.facts.owners.iter().any(|reference| reference.uid == owner) {
                 return Ok(Outcome::Done);
             }
             let keep = |reference: &Value| reference.str_at(&["uid"]) != Some(owner);
-            if self.keep_owners(&place, &latest.decode(&place.kind)?, keep).await? == Outcome::Done {
+            if self.keep_owners(&place, &latest.decode()?, keep).await? == Outcome::Done {
                 return Ok(Outcome::Done);
             }
         }

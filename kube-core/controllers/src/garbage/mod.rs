@@ -4,15 +4,20 @@
 //! watch caches ──▶ monitors ──▶ graph (who depends on whom) ──▶ queues ──▶ collector ──▶ deletes, patches
 //! ```
 //!
-//! A monitor follows one kind; monitors come and go with custom resources. What the graph finds worth a look is decided on
+//! A monitor follows one kind; monitors come and go with custom resources. Resources of other servers are listed and watched through the
+//! aggregator (`remotes`). What the graph finds worth a look is decided on
 //! the live state of the object and of its owners, never on the graph's. Before an owner lets go of its dependents all monitors
 //! are brought up to date, so that a dependent that was written before is not missed.
 
 mod collector;
 mod facts;
 mod graph;
+mod live;
 mod monitors;
 mod owners;
+mod remotes;
+mod source;
+mod told;
 
 use std::sync::Arc;
 
@@ -26,6 +31,7 @@ use crate::{
 use collector::Collector;
 use graph::Work;
 use monitors::Monitors;
+use remotes::Remotes;
 
 /// Objects that are looked at at once (`--concurrent-gc-syncs`).
 const WORKERS: usize = 20;
@@ -56,7 +62,8 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
         orphan: queue("garbage_collector_attempt_to_orphan"),
     };
     let monitors = Arc::new(Monitors::new(shared.kinds.clone(), queues.clone()));
-    let collector = Arc::new(Collector::new(&shared, monitors.clone(), queues.clone()));
+    let remotes = Arc::new(Remotes::new(shared.client(), shared.kinds.clone(), monitors.clone()));
+    let collector = Arc::new(Collector::new(&shared, monitors.clone(), remotes.clone(), queues.clone()));
     let deletes = {
         let collector = collector.clone();
         move |uid: Str| {
@@ -70,6 +77,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     };
     tokio::select! {
         () = monitors.run(&shared.definitions, || ready.synced()) => {}
+        () = remotes.run() => {}
         () = queues.delete.work(WORKERS, deletes) => {}
         () = queues.orphan.work(WORKERS, orphans) => {}
     }

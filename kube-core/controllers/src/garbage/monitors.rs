@@ -19,6 +19,7 @@ use super::{
     Queues,
     facts::{Facts, Reference},
     graph::{Graph, Place},
+    source::Source,
 };
 use crate::kinds::{Kinds, List, StoredKind};
 
@@ -32,7 +33,7 @@ const MAX_LOOKS: usize = 100;
 pub(super) struct Monitors {
     kinds: Arc<Kinds>,
     queues: Queues,
-    graph: Mutex<Graph<Arc<StoredKind>>>,
+    graph: Mutex<Graph<Source>>,
     running: Mutex<HashMap<GroupResource, Arc<Monitor>>>,
 }
 
@@ -41,12 +42,6 @@ struct Monitor {
     kind: Arc<StoredKind>,
     /// What the graph has been told of.
     told: tokio::sync::Mutex<Option<Snapshot>>,
-}
-
-impl PartialEq for StoredKind {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.group, &self.plural) == (&other.group, &other.plural)
-    }
 }
 
 /// Events are not collected, and own nothing.
@@ -61,7 +56,7 @@ impl Monitors {
     }
 
     /// The graph, for a moment.
-    pub(super) fn graph(&self) -> MutexGuard<'_, Graph<Arc<StoredKind>>> {
+    pub(super) fn graph(&self) -> MutexGuard<'_, Graph<Source>> {
         self.graph.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,6 +74,24 @@ impl Monitors {
             self.pull(&monitor).await;
         }
         true
+    }
+
+    /// An object of another server is there, or has changed.
+    pub(super) fn observe(&self, place: Place<Source>, facts: Facts) {
+        let (list, mut work) = (self.kinds.list(), Vec::new());
+        self.graph().observe(place, facts, |reference, place| is_known(&list, reference, place), &mut work);
+        self.queues.add(work);
+    }
+
+    /// A kind is no longer served.
+    pub(super) fn forget_kind(&self, group: &str, plural: &str) {
+        let mut work = Vec::new();
+        let is_it = |source: &Source| {
+            let name = source.name();
+            name.0 == group && name.1 == plural
+        };
+        self.graph().forget_kind(is_it, &mut work);
+        self.queues.add(work);
     }
 
     /// An object was found to be gone.
@@ -151,9 +164,7 @@ impl Monitors {
         for name in gone {
             running.remove(&name);
             if list.resource(name.as_ref()).is_none() {
-                let mut work = Vec::new();
-                self.graph().forget_kind(|kind| kind.group_resource() == name, &mut work);
-                self.queues.add(work);
+                self.forget_kind(&name.group, &name.resource);
             }
         }
         for kind in list.all().iter().filter(|kind| is_monitored(kind)) {
@@ -222,7 +233,7 @@ impl Monitors {
 
     fn tell(
         &self,
-        graph: &mut Graph<Arc<StoredKind>>,
+        graph: &mut Graph<Source>,
         list: &List,
         monitor: &Monitor,
         (old, new): (Option<&CacheEntry>, Option<&CacheEntry>),
@@ -241,7 +252,7 @@ impl Monitors {
         }
         if let Some((object, facts)) = new {
             let place = Place {
-                kind: monitor.kind.clone(),
+                kind: Source::Own(monitor.kind.clone()),
                 namespace: object.namespace().unwrap_or_default().into(),
                 name: object.name().into(),
             };
@@ -251,7 +262,7 @@ impl Monitors {
 }
 
 /// Whether an owner is in its cache.
-fn is_known(list: &List, reference: &Reference, place: &Place<Arc<StoredKind>>) -> bool {
+fn is_known(list: &List, reference: &Reference, place: &Place<Source>) -> bool {
     let Some(kind) = list.find(&reference.api_version, &reference.kind) else { return false };
     let namespace = if kind.namespaced { place.namespace.as_str() } else { "" };
     if kind.namespaced && namespace.is_empty() {

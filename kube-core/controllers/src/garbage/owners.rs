@@ -14,14 +14,13 @@ use tokio::time::Instant;
 use super::{
     facts::{Facts, Reference},
     graph::Place,
+    source::Source,
+    told::{Told, shown},
 };
 use crate::{
     client::{Client, segment},
-    events::{About, Events},
     kinds::{Kinds, StoredKind, collection},
 };
-
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// All namespaces are searched for a misplaced owner no more often, whatever the number of its dependents.
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
@@ -54,21 +53,21 @@ pub(super) enum Unresolved {
 pub(super) struct Owners {
     client: Client,
     kinds: Arc<Kinds>,
-    events: Events,
+    told: Arc<Told>,
     /// By uid: when an owner was searched for in all namespaces, and whether it was found.
     searched: Mutex<HashMap<Str, (Instant, bool)>>,
 }
 
 impl Owners {
-    pub(super) fn new(client: Client, kinds: Arc<Kinds>, events: Events) -> Self {
-        Owners { client, kinds, events, searched: Mutex::default() }
+    pub(super) fn new(client: Client, kinds: Arc<Kinds>, told: Arc<Told>) -> Self {
+        Owners { client, kinds, told, searched: Mutex::default() }
     }
 
     /// What has become of an owner of the object at this place, whose uid is `dependent`.
     pub(super) async fn find(
         &self,
         reference: &Reference,
-        place: &Place<Arc<StoredKind>>,
+        place: &Place<Source>,
         dependent: &str,
     ) -> Result<Owner, Unresolved> {
         let list = self.kinds.list();
@@ -126,7 +125,7 @@ impl Owners {
             return Err(Unresolved::InNamespace);
         }
         let objects = collection(group, version, &name(found), if namespaced { namespace } else { "" });
-        match self.client.get(&format!("{objects}/{}", segment(&reference.name)), METADATA).await {
+        match self.client.get_remote(&format!("{objects}/{}", segment(&reference.name))).await {
             Ok(object) => Ok(Some(Facts::of(&object))),
             Err(status) if status.is_not_found() => Ok(None),
             Err(status) => Err(Unresolved::Failed(status)),
@@ -134,28 +133,13 @@ impl Owners {
     }
 
     /// Tells by an event that an owner is in another namespace, if it is.
-    async fn tell_misplaced(
-        &self,
-        kind: &StoredKind,
-        reference: &Reference,
-        place: &Place<Arc<StoredKind>>,
-        dependent: &str,
-    ) {
+    async fn tell_misplaced(&self, kind: &StoredKind, reference: &Reference, place: &Place<Source>, dependent: &str) {
         if !self.is_elsewhere(kind, reference) {
             return;
         }
         let namespace = place.namespace.as_str();
-        let Reference { api_version, kind, name, uid, .. } = reference;
-        let owner = format!("[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]");
-        let message = format!("ownerRef {owner} does not exist in namespace {namespace:?}");
-        let about = About {
-            api_version: &place.kind.api_version(),
-            kind: &place.kind.kind,
-            namespace,
-            name: &place.name,
-            uid: dependent,
-        };
-        self.events.make(&about, "Warning", "OwnerRefInvalidNamespace", &message).await;
+        let message = format!("ownerRef {} does not exist in namespace {namespace:?}", shown(reference, namespace));
+        self.told.about(place, dependent, "OwnerRefInvalidNamespace", &message).await;
     }
 
     fn is_elsewhere(&self, kind: &StoredKind, reference: &Reference) -> bool {

@@ -12,14 +12,14 @@ use machinery::{
 };
 use storage::cache::{CacheEntry, Object, ReadAt};
 
-use super::remote::Resource;
 use crate::{
-    client::{Client, Deletion, segment},
-    kinds::{StoredKind, collection},
+    client::{Client, Deletion},
+    kinds::StoredKind,
+    remote::Resource,
 };
 
 /// Dependents are deleted as content, so that nothing is to wait for them.
-const BACKGROUND: Deletion<'static> = Deletion { propagation: "Background", uid: "", revision: 0 };
+const BACKGROUND: Deletion<'static> = Deletion { propagation: "Background", uid: "", version: "" };
 /// How long content that waits for finalizers is given (upstream's guess).
 const FINALIZER_ESTIMATE: i64 = 15;
 /// So many objects of a kind are deleted at once.
@@ -142,9 +142,9 @@ impl Content<'_> {
     }
 
     async fn try_delete_remote(&self, resource: &Resource, deleted: &mut Deleted) -> Result<(), Status> {
-        let path = collection(&resource.group, &resource.version, &resource.plural, self.namespace);
+        let path = resource.collection(self.namespace);
         let unsupported = |status: &Status| status.is_not_found() || status.code == 405;
-        let is_deleted = match resource.has_delete_collection {
+        let is_deleted = match resource.verbs.contains(Verb::DeleteCollection) {
             true => match self.client.delete_collection(&path, BACKGROUND).await {
                 Ok(()) => true,
                 Err(status) if unsupported(&status) => false,
@@ -152,13 +152,13 @@ impl Content<'_> {
             },
             false => false,
         };
-        if !resource.has_list {
+        if !resource.verbs.contains(Verb::List) {
             return Ok(());
         }
         if !is_deleted {
             for item in self.list_remote(&path).await? {
                 let name = Meta::of(&item).name();
-                match self.client.delete(&format!("{path}/{}", segment(name)), BACKGROUND).await {
+                match self.client.delete(&resource.path(self.namespace, name), BACKGROUND).await {
                     Ok(()) => {}
                     Err(status) if unsupported(&status) => {}
                     Err(status) => return Err(status),

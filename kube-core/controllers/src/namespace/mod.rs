@@ -6,7 +6,6 @@
 mod conditions;
 mod content;
 mod remaining;
-mod remote;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,6 +13,7 @@ use machinery::{
     Str, Value,
     json::scan,
     meta::{GroupResource, Meta, TimeForm, Timestamp, status::Status},
+    request::Verb,
 };
 use storage::cache::{Object, ReadAt};
 
@@ -22,6 +22,7 @@ use crate::{
     follow::follow,
     kinds::StoredKind,
     ready::Ready,
+    remote,
     shared::Shared,
     workqueue::{Backoff, Outcome, Queue},
 };
@@ -212,15 +213,14 @@ impl Controller {
     }
 
     async fn delete_remote_content(&self, content: &Content<'_>, pass: &mut Pass) {
-        let found = remote::discover(&self.client, &self.shared.kinds).await;
-        let found =
-            found.unwrap_or_else(|status| remote::Found { failure: Some(status.message), ..Default::default() });
-        if let Some(failure) = found.failure {
+        let found = remote::discover(&self.client, &self.shared.kinds, &[Verb::Delete]).await;
+        let failure = found.as_ref().map_or_else(|status| Some(status.message.clone()), remote::Found::failure);
+        if let Some(failure) = failure {
             pass.conditions.discovery_failed(&failure);
             pass.errors.push(failure);
         }
-        for resource in found.resources {
-            let deleted = content.delete_remote(&resource).await;
+        for resource in found.unwrap_or_default().resources.iter().filter(|resource| resource.namespaced) {
+            let deleted = content.delete_remote(resource).await;
             pass.note(None, GroupResource::new(resource.group.clone(), resource.plural.clone()), deleted);
         }
     }
