@@ -37,7 +37,7 @@ async fn sync(shared: &Shared, key: &Key) -> Result<Outcome, Status> {
     }
     let uid = Meta::of(&job).uid();
     let deletion = Deletion { propagation: "Foreground", uid, version: "" };
-    match shared.client().delete(&key.path(GvrRef::new("batch", "v1", "jobs")), deletion).await {
+    match shared.client().delete(&key.path(JOBS.in_version("v1")), deletion).await {
         Ok(()) => Ok(Outcome::Done),
         Err(status) if status.is_not_found() => Ok(Outcome::Done),
         Err(status) => Err(status),

@@ -138,7 +138,7 @@ impl Controller {
         let Some(new) = new else { return Ok(after(recheck)) };
         let mut changed = budget;
         changed.set(&["status"], new);
-        let path = format!("{}/status", key.path(("policy", "v1", BUDGETS.resource)));
+        let path = format!("{}/status", key.path(BUDGETS.in_version("v1")));
         match objects::written(self.shared.client().update(&path, &changed).await)? {
             Outcome::Done => Ok(after(recheck)),
             other => Ok(other),

@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use machinery::{Str, Value, json::scan, meta::status::Status};
+use machinery::{
+    Str, Value,
+    json::scan,
+    meta::{GrRef, status::Status},
+};
 use storage::cache::{CacheEntry, ReadAt};
 use tokio::time::Instant;
 
@@ -158,7 +162,7 @@ impl Owners {
 
     fn search(&self, kind: &StoredKind, reference: &Reference) -> bool {
         let list = self.kinds.list();
-        let Some(namespaces) = list.resource("", "namespaces") else { return false };
+        let Some(namespaces) = list.resource(GrRef::new("", "namespaces")) else { return false };
         let (namespaces, owners) = (namespaces.lister.cache().latest(), kind.lister.cache().latest());
         namespaces.range("", None).filter_map(CacheEntry::object).any(|namespace| {
             let key = kind.lister.key(namespace.name(), &reference.name);

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{GroupResource, Meta, TimeForm, Timestamp, status::Status},
+    meta::{GrRef, GroupResource, Meta, TimeForm, Timestamp, status::Status},
     request::Verb,
 };
 use storage::cache::{Object, ReadAt};
@@ -189,7 +189,7 @@ impl Controller {
         let list = self.shared.kinds.list();
         let mut kinds = list.in_namespaces();
         let mut waits = false;
-        if let Some(pods) = list.resource("", "pods") {
+        if let Some(pods) = list.resource(GrRef::new("", "pods")) {
             kinds.retain(|kind| kind.lister.prefix() != pods.lister.prefix());
             pass.note(Some(pods), pods.group_resource(), content.delete(pods).await);
             waits = !pass.kinds.is_empty(); // what pods use stays until they are gone
