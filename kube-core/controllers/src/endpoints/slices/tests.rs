@@ -100,7 +100,7 @@ fn an_endpoint_tells_its_state_its_place_and_its_pod() {
         object! {
             "addresses" => array![format!("10.1.0.{number}")],
             "conditions" => object! { "ready" => conditions[0], "serving" => conditions[1], "terminating" => conditions[2] },
-            "nodeName" => node, "zone" => ["za", "zb"][number % 2],
+            "nodeName" => format!("n{}", number % 2), "zone" => ["za", "zb"][number % 2],
             "targetRef" => object! { "kind" => "Pod", "namespace" => "n", "name" => format!("p{number:04}"), "uid" => format!("uid{number}") },
         }
     };
