@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use anyhow::{Context as _, Result};
 use generic_server::registry::Placement;
-use machinery::{Str, meta::GroupResource};
+use machinery::meta::GroupResource;
 use outbound::egress::{Egress, Network};
 use storage::{
     Store,

@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let second: Arc<dyn TokenAuthenticator> = Arc::new(parse("second,bob,1002")?);
     let all = TokenAuthenticators(vec![first, second]);
     for token in ["first", "second", "third"] {
-        match all.authenticate(token, None).await {
+        match all.owner(token, None).await {
             Ok(owner) => println!("{token} is of {} in {:?}", owner.user.name, owner.user.groups),
             Err(why) => println!("{token}: {why}"),
         }

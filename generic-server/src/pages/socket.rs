@@ -128,6 +128,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
+    use crate::pages::debug::VerbosityError;
 
     /// The first line of the answer, and its body.
     async fn ask(path: &Path, request: &str) -> (String, String) {
@@ -147,7 +148,11 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("debug.sock");
         std::fs::write(&path, "an old one").expect("it is written");
-        let socket = DebugSocket::bind(&path, |text| if text == "4" { Ok(()) } else { Err("no number".to_owned()) });
+        let socket =
+            DebugSocket::bind(
+                &path,
+                |text| if text == "4" { Ok(()) } else { Err(VerbosityError::Syntax(text.to_owned())) },
+            );
         let ended = CancellationToken::new();
         let serving = tokio::spawn(socket.expect("it opens").serve(ended.clone()));
         let (status, body) = ask(&path, "GET /debug/pprof/cmdline HTTP/1.1\r\n").await;

@@ -6,21 +6,21 @@ use generic_server::registry::Lister;
 use kube_core::apiserverinternal::of_servers;
 use machinery::{
     Str, Value,
-    meta::{Meta, status::Status},
+    meta::{GrRef, Meta, status::Status},
 };
-use storage::cache::{Entry, Object, ReadAt};
+use storage::cache::{CacheEntry, Object, ReadAt};
 
 use crate::{
     client::Deletion,
     follow::follow,
-    kinds::Kind,
+    kinds::StoredKind,
     objects::written,
     ready::Ready,
     shared::Shared,
     workqueue::{Backoff, Outcome, Queue},
 };
 
-const RESOURCE: (&str, &str) = ("internal.apiserver.k8s.io", "storageversions");
+const RESOURCE: GrRef<'static> = GrRef::new("internal.apiserver.k8s.io", "storageversions");
 const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
 const NAMESPACE: &str = "kube-system";
 /// The label of leases that servers have, and what it says.
@@ -28,7 +28,7 @@ const IDENTITY: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiser
 
 /// Keeps them; while StorageVersions are not served there is nothing to do.
 pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
-    let Some(kind) = shared.kinds.list().resource(RESOURCE.0, RESOURCE.1).cloned() else {
+    let Some(kind) = shared.kinds.list().resource(RESOURCE).cloned() else {
         ready.synced();
         return std::future::pending().await;
     };
@@ -44,7 +44,7 @@ pub(crate) async fn run(shared: Arc<Shared>, ready: Ready) {
     let lease_changed = move |old: Option<&Arc<Object>>, new: Option<&Arc<Object>>| {
         if new.is_none() && old.is_some_and(|lease| is_identity(lease)) {
             let snapshot = known.cache().latest();
-            snapshot.range("", None).filter_map(Entry::object).for_each(|version| all.add(version.name().into()));
+            snapshot.range("", None).filter_map(CacheEntry::object).for_each(|version| all.add(version.name().into()));
         }
     };
     let sync = move |name: Str| {
@@ -70,7 +70,7 @@ async fn has_lease(leases: &Lister, server: &str) -> Result<bool, Status> {
     }
 }
 
-async fn sync(shared: &Shared, kind: &Kind, name: &str) -> Result<Outcome, Status> {
+async fn sync(shared: &Shared, kind: &StoredKind, name: &str) -> Result<Outcome, Status> {
     let version = match kind.lister.get_value("", name).await {
         Ok(version) => version,
         Err(status) if status.is_not_found() => return Ok(Outcome::Done),

@@ -34,6 +34,7 @@ pub(crate) enum Mood {
     /// It says that it cannot.
     Refusing,
     /// It answers nothing.
+    #[allow(dead_code, reason = "the tests of the server have it as well")]
     Silent,
     /// It answers what is not so.
     Lying,

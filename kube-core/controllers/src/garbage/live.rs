@@ -9,7 +9,7 @@ use machinery::{
 use storage::cache::{Object, ReadAt};
 
 use super::{facts::Facts, graph::Place, source::Source};
-use crate::{client::Client, kinds::Kind};
+use crate::{client::Client, kinds::StoredKind};
 
 /// An object.
 pub(super) struct Live {
@@ -19,7 +19,7 @@ pub(super) struct Live {
 
 enum Form {
     /// As it is stored: it is decoded when it is to be changed.
-    Stored(Arc<Kind>, Arc<Object>),
+    Stored(Arc<StoredKind>, Arc<Object>),
     Decoded(Value),
 }
 

@@ -84,13 +84,9 @@ impl Monitors {
     }
 
     /// A kind is no longer served.
-    pub(super) fn forget_kind(&self, group: &str, plural: &str) {
+    pub(super) fn forget_kind(&self, name: GrRef<'_>) {
         let mut work = Vec::new();
-        let is_it = |source: &Source| {
-            let name = source.name();
-            name.0 == group && name.1 == plural
-        };
-        self.graph().forget_kind(is_it, &mut work);
+        self.graph().forget_kind(|source| source.name() == name, &mut work);
         self.queues.add(work);
     }
 
@@ -164,7 +160,7 @@ impl Monitors {
         for name in gone {
             running.remove(&name);
             if list.resource(name.as_ref()).is_none() {
-                self.forget_kind(&name.group, &name.resource);
+                self.forget_kind(name.as_ref());
             }
         }
         for kind in list.all().iter().filter(|kind| is_monitored(kind)) {

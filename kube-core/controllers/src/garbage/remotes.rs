@@ -12,10 +12,10 @@ use std::{
 use machinery::{
     Str, Value,
     json::scan,
-    meta::{Meta, status::Status},
+    meta::{GrRef, GroupResource, Meta, status::Status},
     request::Verb,
 };
-use storage::cache::{Entry, Everything, Scope};
+use storage::cache::{CacheEntry, Everything, Scope};
 use tokio::{
     task::{AbortHandle, JoinSet},
     time::{Instant, sleep, timeout},
@@ -24,7 +24,7 @@ use tokio::{
 use super::{facts::Facts, graph::Place, monitors::Monitors, source::Source};
 use crate::{
     client::Client,
-    kinds::{Kind, Kinds},
+    kinds::{Kinds, StoredKind},
     remote::{self, Resource},
 };
 
@@ -43,8 +43,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// All servers together may take so long to be asked before an object is orphaned.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Group and plural name.
-type Name = (Str, Str);
 /// The uids of the objects that the graph was told of: those that a list has no more are gone.
 type Known = Arc<tokio::sync::Mutex<HashSet<Str>>>;
 
@@ -53,7 +51,7 @@ pub(super) struct Remotes {
     client: Client,
     kinds: Arc<Kinds>,
     monitors: Arc<Monitors>,
-    running: Mutex<HashMap<Name, Running>>,
+    running: Mutex<HashMap<GroupResource, Running>>,
 }
 
 struct Running {
@@ -67,12 +65,12 @@ impl Remotes {
         Remotes { client, kinds, monitors, running: Mutex::default() }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<Name, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<GroupResource, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn services(&self) -> Option<Arc<Kind>> {
-        self.kinds.list().resource("apiregistration.k8s.io", "apiservices").cloned()
+    fn services(&self) -> Option<Arc<StoredKind>> {
+        self.kinds.list().resource(GrRef::new("apiregistration.k8s.io", "apiservices")).cloned()
     }
 
     /// Whether any APIService is of another server.
@@ -81,7 +79,7 @@ impl Remotes {
             scan::field(object.bytes(), &["spec", "service"]).is_some_and(|service| service.starts_with(b"{"))
         };
         let Some(services) = self.services() else { return false };
-        services.lister.cache().latest().range("", None).filter_map(Entry::object).any(is_other)
+        services.lister.cache().latest().range("", None).filter_map(CacheEntry::object).any(is_other)
     }
 
     /// Follows what other servers have, as they come and go.
@@ -123,7 +121,7 @@ impl Remotes {
         };
         let mut running = self.running();
         let is_down = |resource: &Resource| found.stale.iter().any(|(version, _)| *version == resource.api_version());
-        let mut old: HashMap<Name, Known> = HashMap::new();
+        let mut old: HashMap<GroupResource, Known> = HashMap::new();
         running.retain(|name, follower| {
             let now = found.resources.iter().find(|resource| name_of(resource) == *name);
             let stays = now.map_or_else(|| is_down(&follower.resource), |now| *now == *follower.resource);
@@ -144,7 +142,7 @@ impl Remotes {
             running.insert(name, Running { resource, known, task });
         }
         drop(running);
-        old.keys().for_each(|(group, plural)| self.monitors.forget_kind(group, plural));
+        old.keys().for_each(|name| self.monitors.forget_kind(name.as_ref()));
     }
 
     async fn follow(&self, resource: &Arc<Resource>, known: &Known) {
@@ -249,6 +247,6 @@ impl Remotes {
     }
 }
 
-fn name_of(resource: &Resource) -> Name {
-    (resource.group.clone(), resource.plural.clone())
+fn name_of(resource: &Resource) -> GroupResource {
+    GroupResource::new(resource.group.clone(), resource.plural.clone())
 }

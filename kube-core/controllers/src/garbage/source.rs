@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use machinery::Str;
+use machinery::{Str, meta::GrRef};
 
-use crate::{kinds::Kind, remote::Resource};
+use crate::{kinds::StoredKind, remote::Resource};
 
 /// A kind whose objects are collected.
 #[derive(Clone)]
 pub(super) enum Source {
     /// It is read from its watch cache.
-    Own(Arc<Kind>),
+    Own(Arc<StoredKind>),
     /// Another server is asked.
     Remote(Arc<Resource>),
 }
@@ -23,11 +23,11 @@ impl PartialEq for Source {
 }
 
 impl Source {
-    /// Group and plural name.
-    pub(super) fn name(&self) -> (&Str, &Str) {
+    /// Its resource, whatever the version.
+    pub(super) fn name(&self) -> GrRef<'_> {
         match self {
-            Source::Own(kind) => (&kind.group, &kind.plural),
-            Source::Remote(resource) => (&resource.group, &resource.plural),
+            Source::Own(kind) => GrRef::new(&kind.group, &kind.plural),
+            Source::Remote(resource) => GrRef::new(&resource.group, &resource.plural),
         }
     }
 
