@@ -24,9 +24,10 @@ use tokio::{
 /// What a connection takes that has sent little or nothing, in bytes.
 const UNIT: usize = 16 << 10;
 /// So many such units are held: a few MB.
-const ROOM: usize = 256;
-/// Who is served gets so much time to answer before it has to make room for others: more than a round trip.
-const GRACE: Duration = Duration::from_millis(250);
+const ROOM: usize = 512;
+/// Who is served gets so much time to answer before it has to make room for others: more than a round trip, and more than
+/// this server takes for the handshakes of all of them, when a whole cluster connects anew.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The strangers of one listener.
 #[derive(Debug, Default)]
