@@ -219,13 +219,17 @@ fn storage_versions_forget_servers_that_are_gone() {
     let own = got(&server, &format!("{versions}/core.configmaps"))["status"]["storageVersions"].clone();
     assert_eq!(own.as_array().map(Vec::len), Some(1), "{own}");
     let says = |server: &str, version: &str| json!({"apiServerID": server, "encodingVersion": version, "decodableVersions": [version, "v1"]});
-    let status = |servers: Value| json!({"status": {"storageVersions": servers}});
-    patched(&server, &format!("{versions}/core.configmaps/status"), status(json!([own[0], says("gone", "v2")])));
+    let status = |servers: Value, common: Value| json!({"status": {"storageVersions": servers, "commonEncodingVersion": common}});
+    patched(
+        &server,
+        &format!("{versions}/core.configmaps/status"),
+        status(json!([own[0], says("gone", "v2")]), Value::Null),
+    );
     in_the_end("one is left", &server, || {
         let status = got(&server, &format!("{versions}/core.configmaps"))["status"].clone();
         status["storageVersions"] == own && status["commonEncodingVersion"] == own[0]["encodingVersion"]
     });
     made(&server, versions, json!({"metadata": {"name": "old.things"}, "spec": {}}));
-    patched(&server, &format!("{versions}/old.things/status"), status(json!([says("gone", "v1")])));
+    patched(&server, &format!("{versions}/old.things/status"), status(json!([says("gone", "v1")]), json!("v1")));
     is_gone(&server, &format!("{versions}/old.things"));
 }
