@@ -143,14 +143,16 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         tokens: identity::bearer_tokens(config, &metrics, (&server, &egress), following)?,
         service_accounts: identity::service_accounts(config, pki, &metrics).await?,
         metrics: registry,
-        trust: identity::trust(pki)?,
+        trust: identity::trust(config, pki)?,
         kubelets: kubelets(config, pki, &egress, registry)?,
         address: identity::public_address(config, address),
+        peer_address: peer_address(config, address.port()),
         host,
         leadership: config.leadership,
         flow_control: flow_control.as_ref(),
     })
     .map_err(|why| anyhow::anyhow!("kubelet certificates: {why}"))?;
+    let front_proxy = proxy_client(pki)?;
     let aggregator = aggregator::build(aggregator::Options {
         backing: &backing,
         admission: &admission,
@@ -159,10 +161,12 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         core: tables.core.clone(),
         custom: tables.custom.clone(),
         resolver,
-        client: proxy_client(pki)?,
+        client: front_proxy.clone(),
         address: identity::public_address(config, address),
         rejects_redirects: config.proxying.reject_redirects,
-    });
+        peers: peers(config, &listers, &egress, (&server, &front_proxy, address.port()), registry)?,
+    })
+    .map_err(|why| anyhow::anyhow!("--peer-ca-file: {why}"))?;
 
     // What runs beside the requests.
     let mut caches: Vec<_> = listers.values().map(|lister| lister.cache().clone()).collect();
@@ -429,6 +433,7 @@ fn kubelets(
         authorities: config.kubelet.ca.as_deref().map(read).transpose()?,
         address_types: config.kubelet.address_types.iter().map(|kind| Str::from(kind.as_str())).collect(),
         streams_need_create: config.features.is_on("AuthorizePodWebsocketUpgradeCreatePermission"),
+        splits_logs: config.features.is_on("PodLogsQuerySplitStreams"),
         websockets: kube_core::connect::Websockets {
             translates: config.features.is_on("TranslateStreamCloseWebsocketRequests"),
             tunnels: config.features.is_on("PortForwardWebsockets"),
@@ -437,6 +442,36 @@ fn kubelets(
         rate: config.kubelet.rate,
         metrics: kube_core::connect::StreamMetrics::registered(metrics),
     })
+}
+
+/// Where other API servers reach this one, if there may be any that can.
+fn peer_address(config: &Config, port: u16) -> Option<SocketAddr> {
+    let public = || config.serving.public_address().map(|address| SocketAddr::new(address, port));
+    config.peers.advertised.or_else(public).filter(|_| config.peers.meets)
+}
+
+/// What it takes to know the other API servers. Nobody else has the embedded store.
+fn peers<'a>(
+    config: &Config,
+    listers: &Listers,
+    egress: &'a Egress,
+    (name, identity, port): (&str, &'a outbound::Identity, u16),
+    metrics: &'a prometheus::Registry,
+) -> Result<Option<aggregator::PeerOptions<'a>>> {
+    if !config.peers.meets || config.storage.etcd.is_none() {
+        return Ok(None);
+    }
+    let read =
+        |path: &std::path::PathBuf| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    Ok(Some(aggregator::PeerOptions {
+        name: name.to_owned(),
+        address: peer_address(config, port),
+        leases: listers.of("coordination.k8s.io", "leases").clone(),
+        authorities: config.peers.authorities.as_ref().map(read).transpose()?,
+        identity,
+        dial: egress.to(Network::ControlPlane),
+        metrics,
+    }))
 }
 
 /// The certificate that aggregated servers know this one by.

@@ -78,7 +78,7 @@ fn authorities(what: &'static str, path: &Path, cancel: &CancellationToken) -> R
 }
 
 /// The same, as aggregated servers are told.
-pub(crate) fn trust(pki: &Pki) -> Result<Trust> {
+pub(crate) fn trust(config: &Config, pki: &Pki) -> Result<Trust> {
     let bundle = |path: &Path| String::from_utf8(read(path)?).with_context(|| path.display().to_string());
     let header = &pki.request_header;
     Ok(Trust {
@@ -86,7 +86,7 @@ pub(crate) fn trust(pki: &Pki) -> Result<Trust> {
         proxy_ca: bundle(&pki.front_proxy_ca)?,
         allowed_names: texts(&header.allowed_names),
         username_headers: texts(&header.username_headers),
-        uid_headers: texts(&header.uid_headers),
+        uid_headers: config.features.is_on("RemoteRequestHeaderUID").then(|| texts(&header.uid_headers)),
         group_headers: texts(&header.group_headers),
         extra_prefixes: texts(&header.extra_header_prefixes),
     })

@@ -29,8 +29,7 @@ pub(crate) struct Backend {
     /// None if the caBundle is no bundle: then nothing can be trusted.
     pub(crate) client: Result<HttpsClient, String>,
     pub(crate) resolver: Arc<Resolver>,
-    /// Answers that send a client elsewhere are errors.
-    pub(crate) rejects_redirects: bool,
+    pub(crate) proxied: Proxied,
     /// Whether it can be reached, as far as is known; not at first.
     pub(crate) state: ArcSwap<Result<(), Unavailable>>,
     /// What it said that it serves.
@@ -56,7 +55,7 @@ impl Backend {
             service,
             spec: spec.clone(),
             resolver: all.resolver.clone(),
-            rejects_redirects: all.rejects_redirects,
+            proxied: all.proxied,
             state: ArcSwap::from_pointee(Err(unknown)),
             resources: ArcSwapOption::empty(),
             checking: tokio::sync::Mutex::new(()),
@@ -69,11 +68,20 @@ impl Backend {
     }
 }
 
+/// How requests are handed on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Proxied {
+    /// Answers that send a client elsewhere are errors.
+    pub(crate) rejects_redirects: bool,
+    /// Backends are told the UIDs of users (RemoteRequestHeaderUID).
+    pub(crate) sends_uids: bool,
+}
+
 /// All remote APIServices.
 pub(crate) struct Backends {
     resolver: Arc<Resolver>,
     proxy: Identity,
-    rejects_redirects: bool,
+    proxied: Proxied,
     all: ArcSwap<HashMap<GroupVersion, Arc<Backend>>>,
     /// What somebody has registered of the chain itself.
     local: ArcSwap<Vec<LocalVersion>>,
@@ -103,9 +111,9 @@ impl LocalVersion {
 }
 
 impl Backends {
-    pub(crate) fn new(resolver: Arc<Resolver>, proxy: Identity, rejects_redirects: bool) -> Self {
+    pub(crate) fn new(resolver: Arc<Resolver>, proxy: Identity, proxied: Proxied) -> Self {
         let (all, local, generation) = (ArcSwap::default(), ArcSwap::default(), AtomicU64::new(0));
-        Backends { resolver, proxy, rejects_redirects, all, local, generation }
+        Backends { resolver, proxy, proxied, all, local, generation }
     }
 
     /// Who serves a group version, if it is a remote server.

@@ -30,7 +30,7 @@ impl Endpoint for Backend {
         let path = request.uri.path_and_query().map_or("/", PathAndQuery::as_str);
         let uri: Uri = format!("https://{host}:{port}{path}").parse().map_err(Status::internal_error)?;
         let mut headers = generic_server::proxy::headers_of(&request);
-        if let Err(why) = identify(&mut headers, &request.user) {
+        if let Err(why) = identify(&mut headers, &request.user, self.proxied.sends_uids) {
             return Ok(unreachable(&why));
         }
         if let Ok(id) = HeaderValue::from_str(&request.audit_id) {
@@ -43,7 +43,7 @@ impl Endpoint for Backend {
         match generic_server::proxy::forward(client, &mut request, uri, headers).await {
             Ok(response) => {
                 span.answered(response.status());
-                let redirects = self.rejects_redirects && sends_elsewhere(&response);
+                let redirects = self.proxied.rejects_redirects && sends_elsewhere(&response);
                 Ok(if redirects { redirected() } else { response.map(|body| body.holding(Box::new(span))) })
             }
             Err(error) => {
@@ -86,7 +86,7 @@ fn unreachable(why: &str) -> Response {
 ///
 /// # Errors
 /// A part of the identity that no header can carry: without it, the user would be somebody else.
-fn identify(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
+pub(crate) fn identify(headers: &mut HeaderMap, user: &User, sends_uids: bool) -> Result<(), String> {
     let is_claim =
         |name: &HeaderName| name.as_str().starts_with("x-remote-") || name.as_str().starts_with("impersonate-");
     let claimed: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
@@ -101,7 +101,7 @@ fn identify(headers: &mut HeaderMap, user: &User) -> Result<(), String> {
         headers.try_append(name, value).map(|_| ()).map_err(|_| "net/http: too many headers".to_owned())
     };
     add(HeaderName::from_static("x-remote-user"), "X-Remote-User", &user.name)?;
-    if !user.uid.is_empty() {
+    if sends_uids && !user.uid.is_empty() {
         add(HeaderName::from_static("x-remote-uid"), "X-Remote-Uid", &user.uid)?;
     }
     for group in &user.groups {
@@ -144,7 +144,7 @@ mod tests {
             extra: vec![(Str::from("example.com/Scopes"), vec!["s".into()])],
             ..User::default()
         };
-        identify(&mut headers, &user).expect("headers carry it");
+        identify(&mut headers, &user, true).expect("headers carry it");
         let all: Vec<String> = headers.iter().map(|(k, v)| format!("{k}={}", v.to_str().expect("text"))).collect();
         assert_eq!(
             all,
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_identity_that_no_header_carries_whole_goes_nowhere() {
         let check = |user: User, expect: &str| {
-            let refused = identify(&mut HeaderMap::new(), &user);
+            let refused = identify(&mut HeaderMap::new(), &user, true);
             assert_eq!(refused, Err(format!("net/http: invalid header field value for {expect:?}")), "{user:?}");
         };
         let named = |name: &str| User { name: name.into(), ..User::default() };
@@ -166,7 +166,7 @@ mod tests {
         check(User { groups: vec!["a".into(), "untrusted\r\nx: y".into()], ..named("bob") }, "X-Remote-Group");
         let extra = vec![(Str::from("a b"), vec![Str::from("\u{1b}")])];
         check(User { extra, ..named("bob") }, "X-Remote-Extra-a%20b");
-        assert_eq!(identify(&mut HeaderMap::new(), &named("j\u{fc}rgen")), Ok(()));
+        assert_eq!(identify(&mut HeaderMap::new(), &named("j\u{fc}rgen"), true), Ok(()));
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub struct ApiExtensions {
 /// Builds the server. What it does not claim is a 404.
 pub fn build(options: Options<'_>) -> ApiExtensions {
     let Options { backing, admission, services, table } = options;
-    let row = definition::row();
+    let mut row = definition::row();
+    row.show_hash(&backing.settings.features);
     let lister = Lister::start(row.clone(), backing);
     let metrics = Arc::new(ConversionMetrics::new());
     let means = Means {

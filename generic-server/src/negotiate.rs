@@ -240,6 +240,13 @@ struct Clause<'a> {
 /// another.
 const FEW: usize = 12;
 
+/// Whether a client that takes the aggregated form of discovery wants to know what this server alone serves.
+pub(crate) fn asks_for_one_server(accept: &str) -> bool {
+    let mut clauses = clauses(accept).into_iter();
+    let of_discovery = clauses.find(|clause| clause.kind().is_some() && clause.kind() == Offer::DISCOVERY.aggregated);
+    of_discovery.is_some_and(|clause| clause.param("profile") == Some("nopeer"))
+}
+
 /// The clauses, the preferred first.
 fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();

@@ -16,7 +16,9 @@ use crate::conversion::renamed;
 
 /// The rows of a server with these settings.
 pub fn resources_as(settings: &RegistrySettings) -> Vec<Resource> {
-    stored_for(with_features(crate::resources(), &settings.features), settings.versions.compatible)
+    let mut rows = stored_for(with_features(crate::resources(), &settings.features), settings.versions.compatible);
+    rows.iter_mut().for_each(|row| row.show_hash(&settings.features));
+    rows
 }
 
 /// The rows of a server with these features: what they bring in defaults.

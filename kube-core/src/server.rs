@@ -56,6 +56,8 @@ pub struct Options<'a> {
     pub address: Str,
     /// The name of the host that this server runs on.
     pub host: Str,
+    /// Where other API servers reach this one, if they are told.
+    pub peer_address: Option<std::net::SocketAddr>,
     /// How long leases of coordinated leader election last.
     pub leadership: coordination::LeadershipTimers,
     /// Is told of flow schemas and priority levels, if requests are sorted by them.
@@ -131,7 +133,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
     tasks.extend(service_network::tasks(options.network, backing, &network, &registries));
     let leases = registry("coordination.k8s.io", "leases");
     if backing.settings.features.is_on("APIServerIdentity") {
-        tasks.extend(coordination::identity_tasks(leases, &options.host, options.network.own_address()));
+        tasks.extend(coordination::identity_tasks(leases, &options.host, options.peer_address));
     }
     if backing.settings.features.is_on("CoordinatedLeaderElection") {
         match registries.get("coordination.k8s.io", "leasecandidates") {
@@ -149,7 +151,8 @@ fn with_rules(mut registries: Registries, options: &Options<'_>, network: &Arc<N
     registries.change("", "services", |services| services.reserving(Arc::new(pools)));
     for (plural, devices) in resource::CLAIMED {
         let namespaces = listers.of("", "namespaces").clone();
-        let grants = resource::Grants { namespaces, authorizer: authorizer.clone(), devices };
+        let is_granular = namespaces.settings().features.is_on("DRAResourceClaimGranularStatusAuthorization");
+        let grants = resource::Grants { namespaces, authorizer: authorizer.clone(), devices, is_granular };
         registries.change("resource.k8s.io", plural, |registry| registry.consulting(Arc::new(grants)));
     }
     let signing = certificates::SigningGrant(authorizer.clone());

@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub(crate) defaults: fn(&mut Value),
     /// Fills in more where a feature is on.
     pub(crate) feature_defaults: Option<FeatureDefaults>,
+    /// The kind as it is where a feature is off.
+    pub(crate) older: Option<(&'static str, &'static Rules)>,
     /// Why a document is none of the kind.
     pub(crate) refuse: fn(&Value) -> Option<String>,
     /// Brings a new object into its initial state, once its status is blank.
@@ -93,6 +95,7 @@ impl Rules {
         keeps_status: false,
         defaults: |_| {},
         feature_defaults: None,
+        older: None,
         refuse: |_| None,
         create: |_, _| {},
         update: |_, _, _| {},
@@ -182,6 +185,12 @@ impl Rules {
     /// With defaults that a feature brings.
     pub(crate) const fn feature_defaults(mut self, gate: &'static str, rule: fn(&mut Value)) -> Self {
         self.feature_defaults = Some((gate, rule));
+        self
+    }
+
+    /// With other rules where a feature is off.
+    pub(crate) const fn unless(mut self, gate: &'static str, older: &'static Rules) -> Self {
+        self.older = Some((gate, older));
         self
     }
 
@@ -313,11 +322,13 @@ impl Strategy for KindStrategy {
     }
 
     fn with_features(&self, features: &Features) -> Option<Arc<dyn Strategy>> {
-        let kind = KindStrategy {
-            features: features.clone(),
-            ..KindStrategy::new(self.rules, self.schema.clone(), self.rules.traits.second_look)
-        };
-        self.rules.feature_defaults.is_some().then(|| Arc::new(kind) as Arc<dyn Strategy>)
+        let older = self.rules.older.filter(|(gate, _)| !features.is_on(gate)).map(|(_, rules)| *rules);
+        if self.rules.feature_defaults.is_none() && older.is_none() {
+            return None;
+        }
+        let rules = older.unwrap_or(self.rules);
+        let kind = KindStrategy::new(rules, self.schema.clone(), self.rules.traits.second_look);
+        Some(Arc::new(KindStrategy { features: features.clone(), ..kind }))
     }
 
     fn default(&self, object: &mut Value) {

@@ -93,6 +93,15 @@ fn what_a_feature_allows_is_refused_without_it() {
         autoscaler,
         "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
     );
+    let older_label = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                       character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+                       validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    check(
+        "RelaxedServiceNameValidation",
+        &row("networking.k8s.io/v1", "ingresses"),
+        &ingress("1a"),
+        &format!("spec.rules[0].http.paths[0].backend.service.name: Invalid value: \"1a\": {older_label}"),
+    );
 }
 
 #[test]
@@ -108,6 +117,69 @@ fn what_a_feature_forbids_is_allowed_without_it() {
           integer"]
     );
     assert_eq!(create(&features(gate, false), &pods, &text).1, [""; 0]);
+
+    let services = row("v1", "services");
+    let service = r#"{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}],"externalIPs":["010.2.3.4"]}}"#;
+    let gate = "StrictIPCIDRValidation";
+    let (_, errors) = create(&features(gate, true), &services, service);
+    assert_eq!(errors, ["spec.externalIPs[0]: Invalid value: \"010.2.3.4\": must not have leading 0s"]);
+    assert_eq!(create(&features(gate, false), &services, service).1, [""; 0]);
+}
+
+/// An ingress with a backend of this name.
+fn ingress(service: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"i"}},"spec":{{"rules":[{{"http":{{"paths":[{{"path":"/","pathType":"Exact","backend":
+        {{"service":{{"name":"{service}","port":{{"number":80}}}}}}}}]}}}}]}}}}"#
+    )
+}
+
+#[test]
+fn services_and_their_ingresses_are_called_by_older_labels_without_the_feature() {
+    let gate = "RelaxedServiceNameValidation";
+    let services = row("v1", "services");
+    let older = services.strategy.with_features(&features(gate, false)).expect("other rules");
+    assert!(!(older.traits().names)("1a", false).is_empty() && (older.traits().names)("a1", false).is_empty());
+    assert!(services.strategy.with_features(&features(gate, true)).is_none());
+    assert!((services.strategy.traits().names)("1a", false).is_empty());
+
+    let ingresses = row("networking.k8s.io/v1", "ingresses");
+    let features = features(gate, false);
+    let user = User::default();
+    let cx = WriteContext {
+        group: &ingresses.group,
+        version: &ingresses.version,
+        namespace: "n",
+        subresource: "",
+        user: &user,
+        features: &features,
+    };
+    let errors = |new: &str, old: &str| {
+        ingresses.strategy.validate_update(&cx, &read(&ingress(new)), &read(&ingress(old))).len()
+    };
+    assert_eq!(errors("1a", "a"), 1);
+    assert_eq!(errors("2a", "1a"), 0, "it had such a name before");
+}
+
+#[test]
+fn a_status_that_comes_with_a_range_stays_without_the_feature() {
+    let ranges = row("networking.k8s.io/v1", "servicecidrs");
+    let text = r#"{"metadata":{"name":"r"},"spec":{"cidrs":["10.0.0.0/24"]},"status":{"conditions":
+        [{"type":"Ready","status":"True","reason":"r","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
+    let conditions = |on: bool| {
+        let (object, _) = create(&features("ServiceCIDRStatusFieldWiping", on), &ranges, text);
+        object.at(&["status", "conditions"]).and_then(Value::as_array).map_or(0, <[_]>::len)
+    };
+    assert_eq!((conditions(true), conditions(false)), (0, 1));
+}
+
+#[test]
+fn discovery_does_not_say_what_is_stored_without_the_feature() {
+    let mut pods = row("v1", "pods");
+    pods.show_hash(&features("StorageVersionHash", true));
+    assert_eq!(pods.storage_version_hash.as_deref(), Some("xPOwRZ+Yhw8="));
+    pods.show_hash(&features("StorageVersionHash", false));
+    assert!(pods.is_stored() && pods.storage_version_hash.as_deref() == Some(""));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use auth::{authn::webhook, authz::config::AuthorizerType};
-use generic_server::pipeline::Anonymous;
+use generic_server::{features::GateState, pipeline::Anonymous};
 use machinery::{codec::pem, meta::go_url::GoUrl};
 use outbound::Kubeconfig;
 
@@ -89,7 +89,12 @@ pub struct ServiceAccounts {
 }
 
 impl Authentication {
-    pub(super) fn from_flags(flags: &Parsed, authorization: &Authorization, findings: &mut Findings) -> Self {
+    pub(super) fn from_flags(
+        flags: &Parsed,
+        authorization: &Authorization,
+        features: &GateState,
+        findings: &mut Findings,
+    ) -> Self {
         let mut anonymous = flags.bool("anonymous-auth");
         if anonymous && authorization.file.is_none() && authorization.has(AuthorizerType::AlwaysAllow) {
             // As upstream: everything for everyone must not mean everything for strangers.
@@ -99,6 +104,7 @@ impl Authentication {
             }
         }
         let identity_providers = IdentityProviders::from_flags(flags, findings);
+        check_uid_headers(flags, features, findings);
         let by_flag = if anonymous { Anonymous::Everywhere } else { Anonymous::Refused };
         Self {
             anonymous: identity_providers.anonymous().unwrap_or(by_flag),
@@ -126,6 +132,14 @@ fn token_webhook(flags: &Parsed, findings: &mut Findings) -> Option<TokenWebhook
             findings.error(why);
             None
         }
+    }
+}
+
+/// Whoever has the headers of UIDs read must have the feature.
+fn check_uid_headers(flags: &Parsed, features: &GateState, findings: &mut Findings) {
+    const GATE: &str = "RemoteRequestHeaderUID";
+    if !features.is_on(GATE) && !flags.list("requestheader-uid-headers").is_empty() {
+        findings.error(format!("--requestheader-uid-headers requires the {GATE:?} feature to be enabled"));
     }
 }
 

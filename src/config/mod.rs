@@ -15,6 +15,7 @@ mod logging;
 mod manifests;
 mod metrics;
 mod network;
+mod peers;
 mod requests;
 mod serving;
 mod storage;
@@ -32,6 +33,7 @@ pub use egress::Selections as EgressSelections;
 pub use identity_providers::IdentityProviders;
 pub use logging::{LogFormat, Logging};
 pub use network::{Kubelet, Proxying, Services};
+pub use peers::Peers;
 pub use requests::Requests;
 pub use serving::Serving;
 pub use storage::{Encryption, Etcd, Override, Storage};
@@ -77,6 +79,8 @@ pub struct Config {
     pub kubelet: Kubelet,
     /// How aggregated servers and webhooks are reached.
     pub proxying: Proxying,
+    /// The other API servers of the cluster.
+    pub peers: Peers,
     /// Which metrics are shown.
     pub shown_metrics: ShownMetrics,
     /// `--enable-garbage-collector`.
@@ -110,7 +114,7 @@ pub struct Config {
 }
 
 /// Files of flags that have no effect yet: they must be there all the same.
-const UNREAD_FILES: [&str; 2] = ["allow-metric-labels-manifest", "peer-ca-file"];
+const UNREAD_FILES: [&str; 1] = ["allow-metric-labels-manifest"];
 
 /// Everything that is wrong with the flags, as upstream prints it.
 #[derive(Debug, thiserror::Error)]
@@ -198,10 +202,11 @@ impl Config {
         let requests = Requests::from_flags(flags, &mut findings);
         let serving = Serving::from_flags(flags, &requests, &mut findings);
         let authorization = Authorization::from_flags(flags, &mut findings);
-        let authentication = Authentication::from_flags(flags, &authorization, &mut findings);
         let versions = compatibility::versions(flags, &mut findings);
         let features = features::gates(flags, versions, &mut findings);
+        let authentication = Authentication::from_flags(flags, &authorization, &features, &mut findings);
         let logging = Logging::from_flags(flags, &features, &mut findings);
+        let peers = Peers::from_flags(flags, &features, &mut findings);
         let config = Self {
             data_dir,
             serving,
@@ -217,6 +222,7 @@ impl Config {
             services: Services::from_flags(flags, &mut findings),
             kubelet: Kubelet::from_flags(flags, &mut findings),
             proxying: Proxying::from_flags(flags, &mut findings),
+            peers,
             collects_garbage: flags.bool("enable-garbage-collector"),
             controllers: Controllers::from_flags(flags, &mut findings),
             leadership: LeadershipTimers {

@@ -69,7 +69,6 @@ fn line(text: &mut String, flag: &Flag) {
     }
     text.push_str(match flag.effect {
         Effect::Used => "",
-        Effect::NoEffectYet => " [no effect yet]",
         Effect::NotHere => " [no effect in this server]",
     });
     text.push('\n');

@@ -33,23 +33,6 @@ mod tests {
         }
     }
 
-    /// A flag without effect has its reason: its help says that it is not about this server, or it is one of few that are still
-    /// to come.
-    #[test]
-    fn few_flags_wait_for_their_effect() {
-        const TO_COME: [&str; 6] = [
-            "kubelet-timeout",
-            "peer-advertise-ip",
-            "peer-advertise-port",
-            "peer-ca-file",
-            "send-retry-after-while-not-ready-once",
-            "tracing-config-file",
-        ];
-        let waiting = FLAGS.iter().filter(|flag| flag.effect == table::Effect::NoEffectYet);
-        let unknown: Vec<&str> = waiting.map(|flag| flag.name).filter(|name| !TO_COME.contains(name)).collect();
-        assert_eq!(unknown, [""; 0]);
-    }
-
     #[test]
     fn every_default_is_a_value_of_its_kind() {
         for flag in FLAGS {

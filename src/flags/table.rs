@@ -28,9 +28,7 @@ pub(crate) enum Section {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Used,
-    /// Accepted and checked; the server says once that it has no effect.
-    NoEffectYet,
-    /// The same, and so it stays: what it is about is not in this server, as its help says.
+    /// Accepted and checked; the server says once that it has no effect: what it is about is not in this server, as its help says.
     NotHere,
 }
 
@@ -262,9 +260,9 @@ pub(crate) static FLAGS: &[Flag] = &[
     row(Misc, "kubelet-timeout", Duration, "5s", NotHere, "How long a kubelet may take to answer. Requests to kubelets last as long as those that ask for them, here as in upstream's server, which does not read it either."),
     row(Misc, "kubernetes-service-node-port", Int, "", Used, "The node port of the kubernetes service; 0: it has none."),
     row(Misc, "max-connection-bytes-per-sec", Int, "", Used, "What an upgraded connection (exec, attach, port-forward, proxies) carries a second in each direction, in bytes; 0: no limit."),
-    row(Misc, "peer-advertise-ip", String, "", NoEffectYet, "The address at which other API servers reach this one."),
-    row(Misc, "peer-advertise-port", String, "", NoEffectYet, "The port at which other API servers reach this one."),
-    row(Misc, "peer-ca-file", String, "", NoEffectYet, "The certificate authority of the other API servers."),
+    row(Misc, "peer-advertise-ip", String, "", Used, "The address at which other API servers reach this one, with --peer-advertise-port; unset: --advertise-address and the port."),
+    row(Misc, "peer-advertise-port", String, "", Used, "The port at which other API servers reach this one, with --peer-advertise-ip."),
+    row(Misc, "peer-ca-file", String, "", Used, "The certificate authority of the other API servers. With it, and with etcd, requests for what only they serve are handed on to them."),
     row(Misc, "proxy-client-cert-file", String, "", Used, "The client certificate that this server shows aggregated API servers and webhooks. Unset: one of its own."),
     row(Misc, "proxy-client-key-file", String, "", Used, "The key of that certificate."),
     row(Misc, "service-account-signing-endpoint", String, "", Used, "The socket of an external signer of service account tokens; a name after @: an abstract one."),

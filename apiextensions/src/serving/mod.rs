@@ -15,6 +15,7 @@ use std::sync::Arc;
 use generic_server::{
     admission::Admission,
     registry::{Backing, Lister, Registry},
+    resource::Resource,
     table::TableEntry,
 };
 use machinery::{Str, Value};
@@ -66,7 +67,7 @@ impl Served {
         let strategy = Arc::new(CustomStrategy::new(view, &means.shelf));
         strategy.set_terminating(terminating);
         let webhook = Webhook::of(view, &strategy, &means.services, &means.metrics);
-        let rows = rows::rows(view, &names, terminating, &strategy, webhook.as_ref());
+        let rows = shown(rows::rows(view, &names, terminating, &strategy, webhook.as_ref()), means);
         let stored = rows.iter().find(|row| row.is_storage_version())?;
         let lister = Lister::custom(stored.clone(), &rows, revision, &means.backing);
         let registry = Arc::new(Registry::new(lister, means.admission.clone()));
@@ -99,7 +100,7 @@ impl Served {
             return false;
         }
         self.strategy.set_terminating(terminating);
-        let rows = rows::rows(view, &names, terminating, &self.strategy, self.webhook.as_ref());
+        let rows = shown(rows::rows(view, &names, terminating, &self.strategy, self.webhook.as_ref()), means);
         self.entries = rows::entries(view, rows, &self.registry);
         (self.names, self.terminating) = (names, terminating);
         true
@@ -127,4 +128,10 @@ impl Served {
             self.registry.stop();
         });
     }
+}
+
+/// Rows, as discovery shows them with the features of this server.
+fn shown(mut rows: Vec<Resource>, means: &Means) -> Vec<Resource> {
+    rows.iter_mut().for_each(|row| row.show_hash(&means.backing.settings.features));
+    rows
 }

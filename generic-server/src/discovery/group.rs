@@ -105,8 +105,28 @@ pub fn merge(parts: impl IntoIterator<Item = Group>) -> Vec<Group> {
     groups
 }
 
+impl Group {
+    /// Adds what only another server has of the group: versions, and resources of versions.
+    pub fn complete(&mut self, other: &Group) {
+        for version in &other.versions {
+            match self.versions.iter_mut().find(|known| known.name == version.name) {
+                None => self.versions.push(version.clone()),
+                Some(known) => {
+                    known.resources = match (known.resources.take(), &version.resources) {
+                        (Some(own), Some(others)) => Some(Arc::new(own.with_others_of(others))),
+                        (own, others) => own.or(others.clone()),
+                    };
+                }
+            }
+        }
+        self.versions.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| compare_versions(&a.name, &b.name)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use machinery::{Value, object};
+
     use super::*;
 
     fn group(name: &str, priority: i64, versions: &[(&str, i64)]) -> Group {
@@ -117,6 +137,22 @@ mod tests {
             freshness: Freshness::Stale,
         };
         Group { name: name.into(), priority, versions: versions.iter().map(version).collect() }
+    }
+
+    #[test]
+    fn what_only_another_server_has_is_added() {
+        let resources = |names: &[&str]| {
+            let list: Value = names.iter().map(|name| object! { "resource" => *name, "scope" => "Cluster" }).collect();
+            Some(Arc::new(Resources::from_aggregated(&list)))
+        };
+        let mut own = group("a", 1, &[("v1", 20)]);
+        own.versions[0].resources = resources(&["x", "y"]);
+        let mut other = group("a", 1, &[("v1", 20), ("v2", 30)]);
+        other.versions[0].resources = resources(&["z", "y"]);
+        own.complete(&other);
+        let versions: Vec<&Str> = own.versions.iter().map(|version| &version.name).collect();
+        assert_eq!(versions, ["v2", "v1"]);
+        assert_eq!(own.versions[1].resources, resources(&["x", "y", "z"]));
     }
 
     #[test]

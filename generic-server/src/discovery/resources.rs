@@ -69,6 +69,15 @@ impl Resources {
         }
         Resources { list: list.into(), aggregated: aggregated.clone() }
     }
+
+    /// With the resources that only another server has.
+    #[must_use]
+    pub fn with_others_of(&self, other: &Resources) -> Self {
+        let own = self.aggregated.as_array().unwrap_or_default();
+        let has = |resource: &Value| own.iter().any(|r| r.str_at(&["resource"]) == resource.str_at(&["resource"]));
+        let others = other.aggregated.as_array().unwrap_or_default().iter().filter(|resource| !has(resource));
+        Resources::from_aggregated(&own.iter().chain(others).cloned().collect())
+    }
 }
 
 fn verbs(row: &Resource, verbs: Verbs) -> Value {
@@ -93,7 +102,7 @@ fn list_entry(row: &Resource) -> Value {
     let map = entry.make_object();
     put_list(map, "shortNames", &row.short_names);
     put_list(map, "categories", &row.categories);
-    if let Some(hash) = &row.storage_version_hash {
+    if let Some(hash) = row.storage_version_hash.as_ref().filter(|hash| !hash.is_empty()) {
         map.insert("storageVersionHash", hash);
     }
     entry

@@ -17,7 +17,7 @@ use crate::discovery::{Document, Documents, Group, Listing, merge};
 use crate::{
     body::Body,
     endpoint::{Endpoint, VersionEndpoints},
-    negotiate::{Accepted, Form, Media, Offer},
+    negotiate::{Accepted, Form, Media, Offer, asks_for_one_server},
     request::Request,
     response::{self, Response},
     table::ResourceTable,
@@ -30,6 +30,11 @@ pub trait RemoteGroups: Send + Sync {
 
     /// The groups as they are now.
     fn groups(&self) -> Vec<Group>;
+
+    /// Groups of which only that counts which nobody else serves.
+    fn others(&self) -> Vec<Group> {
+        Vec::new()
+    }
 }
 
 /// No remote groups.
@@ -52,24 +57,39 @@ pub struct Discovery {
     /// Where clients find this server.
     address: Str,
     made: ArcSwapOption<Made>,
+    /// Discovery with what peers serve, which clients see who do not say that they want to know of this server alone.
+    whole: Option<Arc<Discovery>>,
 }
 
 /// Documents, and the state of the rows they were made from.
 struct Made {
     tables: Vec<Arc<ResourceTable>>,
     remotes: u64,
-    /// What others serve, by the groups' names.
-    remote_groups: Arc<BTreeMap<Str, Vec<Group>>>,
+    remote_groups: Arc<Remote>,
     documents: Documents,
+}
+
+/// What others serve, by the groups' names.
+#[derive(Default)]
+struct Remote {
+    groups: BTreeMap<Str, Vec<Group>>,
+    /// Of these that which nobody else serves.
+    others: BTreeMap<Str, Vec<Group>>,
+}
+
+impl Remote {
+    fn names(&self) -> impl Iterator<Item = &Str> {
+        self.groups.keys().chain(self.others.keys())
+    }
 }
 
 impl Made {
     /// The names of the groups that may be others now.
-    fn differences(&self, tables: &[Arc<ResourceTable>], remote: &Arc<BTreeMap<Str, Vec<Group>>>) -> BTreeSet<Str> {
+    fn differences(&self, tables: &[Arc<ResourceTable>], remote: &Arc<Remote>) -> BTreeSet<Str> {
         let own = self.tables.iter().zip(tables).flat_map(|(before, now)| now.changed_groups(before));
         let mut changed: BTreeSet<Str> = own.collect();
         if !Arc::ptr_eq(&self.remote_groups, remote) {
-            changed.extend(self.remote_groups.keys().chain(remote.keys()).cloned());
+            changed.extend(self.remote_groups.names().chain(remote.names()).cloned());
         }
         changed
     }
@@ -86,7 +106,14 @@ fn by_name(groups: Vec<Group>) -> BTreeMap<Str, Vec<Group>> {
 impl Discovery {
     /// Of these servers' tables, and of what others serve.
     pub fn new(tables: Vec<Arc<ArcSwap<ResourceTable>>>, remotes: Arc<dyn RemoteGroups>, address: Str) -> Arc<Self> {
-        Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty() })
+        Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty(), whole: None })
+    }
+
+    /// The same; clients that do not ask for this server alone (`profile=nopeer`) see all groups in another one.
+    pub fn within(self: Arc<Self>, whole: Arc<Discovery>) -> Arc<Self> {
+        let Discovery { tables, remotes, address, .. } = &*self;
+        let (tables, remotes, address) = (tables.clone(), remotes.clone(), address.clone());
+        Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty(), whole: Some(whole) })
     }
 
     /// The documents for the rows as they are now. Only groups that may have changed are looked at.
@@ -101,15 +128,23 @@ impl Discovery {
             return made.clone();
         }
         let known = before.as_ref().filter(|made| made.remotes == remotes).map(|made| made.remote_groups.clone());
-        let remote_groups = known.unwrap_or_else(|| Arc::new(by_name(self.remotes.groups())));
+        let remote_groups = known.unwrap_or_else(|| {
+            Arc::new(Remote { groups: by_name(self.remotes.groups()), others: by_name(self.remotes.others()) })
+        });
         let changed = match &before {
             Some(before) => before.differences(&tables, &remote_groups),
-            None => tables.iter().flat_map(|t| t.group_names()).chain(remote_groups.keys()).cloned().collect(),
+            None => tables.iter().flat_map(|t| t.group_names()).chain(remote_groups.names()).cloned().collect(),
         };
         let of_name = |name: Str| {
             let own = tables.iter().filter_map(|table| table.group(&name)).flat_map(|rows| rows.discovery());
-            let parts = remote_groups.get(&name).into_iter().flatten().chain(own).cloned();
-            let group = merge(parts).pop();
+            let parts = remote_groups.groups.get(&name).into_iter().flatten().chain(own).cloned();
+            let mut group = merge(parts).pop();
+            for other in remote_groups.others.get(&name).into_iter().flatten() {
+                match &mut group {
+                    Some(group) => group.complete(other),
+                    None => group = Some(other.clone()),
+                }
+            }
             (name, group)
         };
         let none = Documents::default();
@@ -143,6 +178,11 @@ impl Discovery {
                 let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::WITHOUT_CBOR } };
                 let accepted = response::accepted(request, &offer)?;
                 if accepted.form == Form::Aggregated {
+                    if let Some(whole) = &self.whole
+                        && !asks_for_one_server(request.header("accept").unwrap_or_default())
+                    {
+                        return Ok(aggregated(request, whole.documents().documents.aggregated_groups(), accepted));
+                    }
                     return Ok(aggregated(request, documents.aggregated_groups(), accepted));
                 }
                 Ok(listing(documents.group_list(), accepted))

@@ -10,6 +10,7 @@ use machinery::{
 };
 
 use super::{Converter, Printer, Strategy};
+use crate::features::Features;
 
 /// One resource in one version, and all that is to be known of it.
 #[derive(Clone)]
@@ -204,6 +205,13 @@ impl Resource {
     /// Whether objects are stored in the row's own version.
     pub fn is_storage_version(&self) -> bool {
         (&self.group, &self.version) == (&self.storage_version.group, &self.storage_version.version)
+    }
+
+    /// Leaves out of discovery in which version objects are stored, unless the feature StorageVersionHash is on.
+    pub fn show_hash(&mut self, features: &Features) {
+        if let Some(hash) = self.storage_version_hash.as_mut().filter(|_| !features.is_on("StorageVersionHash")) {
+            *hash = Str::default();
+        }
     }
 
     /// Whether objects are kept in storage; reviews, bindings and componentstatuses are not.

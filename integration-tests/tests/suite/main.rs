@@ -32,6 +32,7 @@ mod kubelet;
 mod large_bodies;
 mod metrics;
 mod object_controllers;
+mod peers;
 mod protobuf;
 mod races;
 mod readme;

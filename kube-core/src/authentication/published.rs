@@ -37,8 +37,8 @@ pub struct Trust {
     pub allowed_names: Vec<Str>,
     /// Headers that name the user.
     pub username_headers: Vec<Str>,
-    /// Headers that name the user's UID.
-    pub uid_headers: Vec<Str>,
+    /// Headers that name the user's UID; `None`: nobody is told of any (RemoteRequestHeaderUID is off).
+    pub uid_headers: Option<Vec<Str>>,
     /// Headers that name groups.
     pub group_headers: Vec<Str>,
     /// Prefixes of headers with more about the user.
@@ -107,11 +107,11 @@ impl Trust {
     fn joined(&self, data: &Value, now: i64) -> Result<Value, String> {
         let text = |key: &str| data.str_at(&[key]).unwrap_or_default();
         let lists = [
-            ("requestheader-username-headers", &self.username_headers),
-            ("requestheader-uid-headers", &self.uid_headers),
-            ("requestheader-group-headers", &self.group_headers),
-            ("requestheader-extra-headers-prefix", &self.extra_prefixes),
-            ("requestheader-allowed-names", &self.allowed_names),
+            ("requestheader-username-headers", Some(&self.username_headers)),
+            ("requestheader-uid-headers", self.uid_headers.as_ref()),
+            ("requestheader-group-headers", Some(&self.group_headers)),
+            ("requestheader-extra-headers-prefix", Some(&self.extra_prefixes)),
+            ("requestheader-allowed-names", Some(&self.allowed_names)),
         ];
         let mut joined = Value::object();
         let client_ca = bundle(CLIENT_CA, text(CLIENT_CA), &self.client_ca, now)?;
@@ -123,7 +123,7 @@ impl Trust {
             return Ok(joined);
         }
         joined.set(&[PROXY_CA], proxy_ca);
-        for (key, own) in lists {
+        for (key, own) in lists.into_iter().filter_map(|(key, own)| Some((key, own?))) {
             let all = list(key, text(key), own)?;
             if !all.is_empty() || key != "requestheader-uid-headers" {
                 joined.set(&[key], String::from_utf8_lossy(&json::encode(&Value::from(all))).into_owned());
@@ -201,7 +201,7 @@ mod tests {
             username_headers: vec![text("X-Remote-User")],
             group_headers: vec![text("X-Remote-Group")],
             extra_prefixes: vec![text("X-Remote-Extra-")],
-            uid_headers: Vec::new(),
+            uid_headers: Some(Vec::new()),
         };
         let first = trust.joined(&Value::Null, NOW).unwrap();
         let expect = object! {
@@ -215,11 +215,14 @@ mod tests {
         assert_eq!(trust.joined(&first, NOW).unwrap(), first, "it settles");
 
         let other =
-            Trust { client_ca: format!("{old}{b}{a}"), uid_headers: vec![text("X-Remote-Uid")], ..trust.clone() };
+            Trust { client_ca: format!("{old}{b}{a}"), uid_headers: Some(vec![text("X-Remote-Uid")]), ..trust.clone() };
         let second = other.joined(&first, NOW).unwrap();
         assert_eq!(second.str_at(&["client-ca-file"]), Some(format!("{a}{b}").as_str()));
         assert_eq!(second.str_at(&["requestheader-uid-headers"]), Some(r#"["X-Remote-Uid"]"#));
         assert_eq!(trust.joined(&second, NOW).unwrap(), second, "what the other wrote stays");
+
+        let untold = Trust { uid_headers: None, ..trust.clone() };
+        assert_eq!(untold.joined(&second, NOW).unwrap().get("requestheader-uid-headers"), None);
 
         let nobody = Trust { proxy_ca: String::new(), ..trust };
         assert_eq!(nobody.joined(&Value::Null, NOW).unwrap(), object! { "client-ca-file" => a.as_str() });

@@ -21,7 +21,14 @@ use streaming::websocket::is_websocket;
 use super::{Outlets, container, target::with_query, websocket};
 
 /// Serves logs.
-pub(super) struct Logs(pub(super) Arc<Outlets>);
+pub(super) struct Logs {
+    pub(super) outlets: Arc<Outlets>,
+    /// Whether one of a container's streams may be asked for (PodLogsQuerySplitStreams).
+    pub(super) splits: bool,
+}
+
+/// What a container writes to, and both.
+const STREAMS: [&str; 3] = ["All", "Stderr", "Stdout"];
 
 /// How much of a kubelet's refusal is read, in bytes.
 const REFUSAL_LIMIT: usize = 50_000;
@@ -31,11 +38,11 @@ impl Endpoint for Logs {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let options = Options::read(&request.query)?;
         let (namespace, name) = (request.info.namespace.clone(), request.info.name.clone());
-        let errors = options.validate();
+        let errors = options.validate(self.splits);
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), &name, errors));
         }
-        let pod = self.0.pods.get_value(&namespace, &name).await?;
+        let pod = self.outlets.pods.get_value(&namespace, &name).await?;
         let container = container::chosen(&pod, request.query.get("container").unwrap_or_default())?;
         let node = pod.str_at(&["spec", "nodeName"]).unwrap_or_default();
         if node.is_empty() {
@@ -43,12 +50,12 @@ impl Endpoint for Logs {
             nothing.headers_mut().clear();
             return Ok(nothing);
         }
-        let kubelet = self.0.kubelets.find(node, &self.0.pods.group_resource()).await?;
-        let path = with_query(&format!("/containerLogs/{namespace}/{name}/{container}"), options.query());
+        let kubelet = self.outlets.kubelets.find(node, &self.outlets.pods.group_resource()).await?;
+        let path = with_query(&format!("/containerLogs/{namespace}/{name}/{container}"), options.query(self.splits));
         let url = format!("https://{}{path}", kubelet.authority());
         let client = match request.query.flag("insecureSkipTLSVerifyBackend") {
-            true => &self.0.kubelets.unchecked,
-            false => &self.0.kubelets.client,
+            true => &self.outlets.kubelets.unchecked,
+            false => &self.outlets.kubelets.client,
         };
         let target = url.parse().map_err(Status::internal_error)?;
         request.body = None;
@@ -86,7 +93,7 @@ struct Options {
     since_time: Option<Timestamp>,
     tail_lines: Option<i64>,
     limit_bytes: Option<i64>,
-    stream: bool,
+    stream: Option<String>,
 }
 
 impl Options {
@@ -104,11 +111,11 @@ impl Options {
                 .map_err(|e| Status::bad_request(e.to_string()))?,
             tail_lines: number("tailLines")?,
             limit_bytes: number("limitBytes")?,
-            stream: query.get("stream").is_some_and(|text| !text.is_empty()),
+            stream: query.get("stream").filter(|text| !text.is_empty()).map(str::to_owned),
         })
     }
 
-    fn validate(&self) -> Vec<FieldError> {
+    fn validate(&self, splits: bool) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut at_least = |field: &str, value: Option<i64>, least: i64, detail: &str| {
             if let Some(value) = value.filter(|value| *value < least) {
@@ -123,14 +130,24 @@ impl Options {
             let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
             errors.push(FieldError::forbidden("[]", detail));
         }
-        if self.stream {
-            errors.push(FieldError::forbidden("stream", "may not be specified"));
+        match &self.stream {
+            Some(_) if !splits => errors.push(FieldError::forbidden("stream", "may not be specified")),
+            Some(stream) => {
+                if !STREAMS.contains(&stream.as_str()) {
+                    errors.push(FieldError::not_supported("stream", stream.as_str(), STREAMS));
+                }
+                if stream != STREAMS[0] && self.tail_lines.is_some() {
+                    let detail = "`tailLines` and specific `stream` are mutually exclusive for now";
+                    errors.push(FieldError::forbidden("[]", detail));
+                }
+            }
+            None => {}
         }
         errors
     }
 
     /// The query for the kubelet.
-    fn query(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn query(&self, splits: bool) -> impl Iterator<Item = (&'static str, String)> {
         let flag = |key, on: bool| on.then(|| (key, "true".to_owned()));
         let number = |key, number: Option<i64>| number.map(|n| (key, n.to_string()));
         let pairs = [
@@ -139,6 +156,7 @@ impl Options {
             flag("previous", self.previous),
             number("sinceSeconds", self.since_seconds),
             self.since_time.map(|time| ("sinceTime", time.text(TimeForm::Seconds))),
+            splits.then(|| ("stream", self.stream.clone().unwrap_or_else(|| STREAMS[0].to_owned()))),
             number("tailLines", self.tail_lines),
             flag("timestamps", self.timestamps),
         ];
@@ -154,9 +172,9 @@ mod tests {
     fn options_are_checked_and_handed_on() {
         let check = |text: &str, expect: &[&str], handed_on: &str| {
             let options = Options::read(&Query::parse(text)).expect("readable");
-            let texts: Vec<String> = options.validate().iter().map(ToString::to_string).collect();
+            let texts: Vec<String> = options.validate(false).iter().map(ToString::to_string).collect();
             assert_eq!(texts, expect, "{text}");
-            assert_eq!(with_query("", options.query()), handed_on, "{text}");
+            assert_eq!(with_query("", options.query(false)), handed_on, "{text}");
         };
         check("", &[], "");
         check("follow=true&tailLines=5&container=c", &[], "?follow=true&tailLines=5");
@@ -170,5 +188,18 @@ mod tests {
             "?sinceSeconds=5&sinceTime=2020-01-01T00%3A00%3A00Z",
         );
         assert!(Options::read(&Query::parse("tailLines=many")).is_err());
+        let split = |text: &str, expect: &[&str], handed_on: &str| {
+            let options = Options::read(&Query::parse(text)).expect("readable");
+            let texts: Vec<String> = options.validate(true).iter().map(ToString::to_string).collect();
+            assert_eq!(texts, expect, "{text}");
+            assert_eq!(with_query("", options.query(true)), handed_on, "{text}");
+        };
+        split("", &[], "?stream=All");
+        split("stream=Stderr&follow=true", &[], "?follow=true&stream=Stderr");
+        split("stream=All&tailLines=1", &[], "?stream=All&tailLines=1");
+        let both = "[]: Forbidden: `tailLines` and specific `stream` are mutually exclusive for now";
+        split("stream=Stdout&tailLines=1", &[both], "?stream=Stdout&tailLines=1");
+        let odd = "stream: Unsupported value: \"Odd\": supported values: \"All\", \"Stderr\", \"Stdout\"";
+        split("stream=Odd", &[odd], "?stream=Odd");
     }
 }

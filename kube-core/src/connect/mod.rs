@@ -45,6 +45,8 @@ pub struct KubeletSettings {
     pub address_types: Vec<Str>,
     /// Whether streams that are upgraded by GET need the permission to create as those by POST do.
     pub streams_need_create: bool,
+    /// Whether one of the streams of a container's log may be asked for (PodLogsQuerySplitStreams).
+    pub splits_logs: bool,
     /// Who speaks WebSocket.
     pub websockets: Websockets,
     /// What an upgraded connection carries a second in each direction (`--max-connection-bytes-per-sec`).
@@ -114,7 +116,7 @@ pub(crate) fn endpoints(registries: &Registries, settings: &KubeletSettings) -> 
     };
     let proxy = |what| -> Arc<dyn Endpoint> { Arc::new(Proxy { what, outlets: outlets.clone() }) };
     Ok(vec![
-        ("pods/log", Arc::new(Logs(outlets.clone()))),
+        ("pods/log", Arc::new(Logs { outlets: outlets.clone(), splits: settings.splits_logs })),
         ("pods/exec", stream(Streamed::Exec)),
         ("pods/attach", stream(Streamed::Attach)),
         ("pods/portforward", stream(Streamed::PortForward)),

@@ -34,14 +34,16 @@ struct Lease {
     name: String,
     holder: String,
     host: Str,
-    address: String,
+    /// Where other servers reach this one, if they are told.
+    address: Option<String>,
 }
 
 /// Renews this server's lease, and removes those that have run out.
-pub(crate) fn tasks(leases: &Arc<Registry>, host: &Str, address: SocketAddr) -> [Task; 2] {
+pub(crate) fn tasks(leases: &Arc<Registry>, host: &Str, address: Option<SocketAddr>) -> [Task; 2] {
     let name = server_name(host);
     let holder = format!("{name}_{}", uuid::Uuid::new_v4());
-    let lease = Lease { leases: leases.clone(), name, holder, host: host.clone(), address: address.to_string() };
+    let lease =
+        Lease { leases: leases.clone(), name, holder, host: host.clone(), address: address.map(|a| a.to_string()) };
     let renew = Task::new("start-kube-apiserver-identity-lease-controller", move |cx| {
         let lease = lease.clone();
         async move {
@@ -115,7 +117,9 @@ impl Lease {
     fn renewed(&self, mut lease: Value) -> Value {
         lease.set(&["metadata", "labels", IDENTITY_LABEL], IDENTITY);
         lease.set(&["metadata", "labels", HOST_LABEL], self.host.clone());
-        lease.set(&["metadata", "annotations", PEER_ADDRESS], self.address.as_str());
+        if let Some(address) = &self.address {
+            lease.set(&["metadata", "annotations", PEER_ADDRESS], address.as_str());
+        }
         lease.set(&["spec", "holderIdentity"], self.holder.as_str());
         lease.set(&["spec", "leaseDurationSeconds"], DURATION);
         lease.set(&["spec", "renewTime"], Timestamp::now().text(TimeForm::Micros));

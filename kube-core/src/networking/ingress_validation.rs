@@ -63,13 +63,18 @@ pub(super) fn warnings(ingress: &Value, old: Option<&Value>) -> Vec<String> {
     Vec::new()
 }
 
+/// What is wrong with a name.
+type NameCheck = fn(&str) -> Vec<String>;
+
 fn spec(spec: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
     let (rules, backend_field) = (spec.at("rules"), spec.at("defaultBackend"));
+    let relaxed = errors.has("RelaxedServiceNameValidation") || old.is_some_and(has_relaxed_names);
+    let service_name: NameCheck = if relaxed { names::dns1123_label } else { names::dns1035_label };
     if rules.is_empty() && !backend_field.is_set() {
         spec.invalid_as(rules.value(), "either `defaultBackend` or `rules` must be specified", errors);
     }
     if backend_field.is_set() {
-        backend(&backend_field, errors);
+        backend(&backend_field, service_name, errors);
     }
     rules.each(|rule| {
         let host = rule.at("host");
@@ -81,7 +86,7 @@ fn spec(spec: &Field<'_>, old: Option<&Value>, errors: &mut Errors) {
         }
         let http = rule.at("http");
         if http.is_set() {
-            paths(&http.at("paths"), errors);
+            paths(&http.at("paths"), service_name, errors);
         }
     });
     let old_secrets = old.and_then(|o| o.at(&["spec", "tls"])).and_then(Value::as_array).unwrap_or_default();
@@ -110,14 +115,26 @@ fn host_name(host: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-fn paths(paths: &Field<'_>, errors: &mut Errors) {
+/// Whether an ingress has a backend whose name only the rule of today allows.
+fn has_relaxed_names(ingress: &Value) -> bool {
+    let is_relaxed = |backend: Option<&Value>| {
+        let name = backend.and_then(|backend| backend.str_at(&["service", "name"]));
+        name.is_some_and(|name| names::dns1123_label(name).is_empty() && !names::dns1035_label(name).is_empty())
+    };
+    let items = |value: &Value, path: &[&str]| value.at(path).and_then(Value::as_array).unwrap_or_default().to_vec();
+    let rules = items(ingress, &["spec", "rules"]);
+    let mut paths = rules.iter().flat_map(|rule| items(rule, &["http", "paths"]));
+    is_relaxed(ingress.at(&["spec", "defaultBackend"])) || paths.any(|path| is_relaxed(path.get("backend")))
+}
+
+fn paths(paths: &Field<'_>, service_name: NameCheck, errors: &mut Errors) {
     if paths.is_empty() {
         paths.required("", errors);
     }
     paths.each(|path| {
         if path.at("pathType").is_set() {
             one_path(&path, errors);
-            backend(&path.at("backend"), errors);
+            backend(&path.at("backend"), service_name, errors);
         } else {
             path.at("pathType").required("pathType must be specified", errors);
         }
@@ -155,7 +172,7 @@ fn one_path(entry: &Field<'_>, errors: &mut Errors) {
     }
 }
 
-fn backend(backend: &Field<'_>, errors: &mut Errors) {
+fn backend(backend: &Field<'_>, service_name: NameCheck, errors: &mut Errors) {
     let (service, resource) = (backend.at("service"), backend.at("resource"));
     match (service.is_set(), resource.is_set()) {
         (true, true) => backend.invalid_as("", "cannot set both resource and service backends", errors),
@@ -166,15 +183,15 @@ fn backend(backend: &Field<'_>, errors: &mut Errors) {
             }
             path_segments(&resource, errors);
         }
-        (true, false) => service_backend(backend, &service, errors),
+        (true, false) => service_backend(backend, &service, service_name, errors),
         (false, false) => backend.invalid_as("", "resource or service backend is required", errors),
     }
 }
 
-fn service_backend(backend: &Field<'_>, service: &Field<'_>, errors: &mut Errors) {
+fn service_backend(backend: &Field<'_>, service: &Field<'_>, service_name: NameCheck, errors: &mut Errors) {
     let name = service.at("name");
     if name.is_given(errors) {
-        name.check(names::dns1123_label, errors);
+        name.check(service_name, errors);
     }
     let port = service.at("port");
     let (port_name, number) = (port.at("name"), port.at("number"));

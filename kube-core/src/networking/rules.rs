@@ -28,7 +28,11 @@ pub(super) const IP_ADDRESSES: Rules =
 
 /// The rules of ranges of addresses.
 pub(super) const SERVICE_CIDRS: Rules =
-    Rules::STATUS.status_alone().validate(validation::range).validate_update(validation::range_update);
+    WITH_ANY_STATUS.with_status().unless("ServiceCIDRStatusFieldWiping", &WITH_ANY_STATUS);
+
+/// Those of ranges whose status anybody may write.
+const WITH_ANY_STATUS: Rules =
+    Rules::PLAIN.status_alone().validate(validation::range).validate_update(validation::range_update);
 
 /// The rules of ingress classes.
 pub(super) const INGRESS_CLASSES: Rules = Rules::COUNTED

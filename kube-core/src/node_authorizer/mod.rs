@@ -33,6 +33,8 @@ pub struct NodeAuthorizer {
     rules: Vec<Rule>,
     /// Whether nodes ask for certificates of their pods (the gate PodCertificateRequest).
     requests_certificates: bool,
+    /// Nodes read the service accounts of their pods.
+    reads_accounts: bool,
 }
 
 impl NodeAuthorizer {
@@ -42,6 +44,9 @@ impl NodeAuthorizer {
             sources: Sources::new(listers),
             rules: node_rules(features),
             requests_certificates: features.is_on("PodCertificateRequest"),
+            reads_accounts: ["KubeletServiceAccountTokenForCredentialProviders", "PodCertificateRequest"]
+                .iter()
+                .any(|gate| features.is_on(gate)),
         }
     }
 
@@ -62,6 +67,7 @@ impl NodeAuthorizer {
                 ("resource.k8s.io", "resourceclaims") => return self.get(node, Kind::DeviceClaim, info),
                 ("storage.k8s.io", "volumeattachments") => return self.get(node, Kind::Attachment, info),
                 ("", "serviceaccounts") if verb == "get" && subresource.is_empty() => {
+                    allow(self.reads_accounts, "not allowed to get service accounts")?;
                     return self.read(node, Kind::Account, info);
                 }
                 ("", "serviceaccounts") => {

@@ -31,6 +31,8 @@ pub(crate) struct Grants {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// Where the devices are that are asked for.
     pub(crate) devices: &'static [&'static str],
+    /// Whether parts of the status have permissions of their own (DRAResourceClaimGranularStatusAuthorization).
+    pub(crate) is_granular: bool,
 }
 
 #[async_trait]
@@ -61,8 +63,10 @@ impl Grants {
             errors
                 .extend(self.admin(write.namespace, format!("status.allocation.devices.results[{place}].adminAccess")));
         }
-        errors.extend(self.binding(write, new, old).await);
-        errors.extend(self.reports(write, new, old).await);
+        if self.is_granular {
+            errors.extend(self.binding(write, new, old).await);
+            errors.extend(self.reports(write, new, old).await);
+        }
         errors
     }
 

@@ -10,10 +10,7 @@ mod range;
 mod repair;
 pub(crate) mod service;
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-};
+use std::{net::IpAddr, sync::Arc};
 
 use generic_server::{
     registry::{Backing, Registries, Registry},
@@ -54,11 +51,6 @@ pub enum Reconciler {
 }
 
 impl NetworkSettings {
-    /// Where the members of the cluster reach this server.
-    pub(crate) fn own_address(&self) -> SocketAddr {
-        SocketAddr::new(self.address, self.port)
-    }
-
     /// The families that services can have addresses of; the preferred one first.
     pub(crate) fn families(&self) -> Vec<Family> {
         self.ranges.iter().map(|range| family(range.ip)).collect()

@@ -9,10 +9,14 @@ use super::{Errors, Field};
 const STRICT: IpRules = IpRules { sloppy: false, canonical: false, family: None };
 const SLOPPY: IpRules = IpRules { sloppy: true, ..STRICT };
 
+fn rules(old: &HashSet<&str>, text: &str, errors: &Errors) -> IpRules {
+    if old.contains(text) || !errors.has("StrictIPCIDRValidation") { SLOPPY } else { STRICT }
+}
+
 impl Field<'_> {
     /// The text is an address, or one of those that the old object has here. Answers whether it is.
     pub(crate) fn address_or_old(&self, old: &HashSet<&str>, errors: &mut Errors) -> bool {
-        let rules = if old.contains(self.text()) { SLOPPY } else { STRICT };
+        let rules = rules(old, self.text(), errors);
         let before = errors.len();
         self.check(|text| ip::ip(text, rules), errors);
         errors.len() == before
@@ -21,7 +25,7 @@ impl Field<'_> {
     /// The text, without the spaces around it, is a network, or one of those that the old object has here.
     pub(crate) fn network_or_old(&self, old: &HashSet<&str>, errors: &mut Errors) {
         let text = self.text().trim();
-        let rules = if old.contains(text) { SLOPPY } else { STRICT };
+        let rules = rules(old, text, errors);
         for message in ip::cidr(text, rules) {
             self.invalid_as(text, message, errors);
         }

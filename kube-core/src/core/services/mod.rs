@@ -19,7 +19,11 @@ use crate::{
 };
 
 /// The rules of services.
-pub(super) const SERVICES: Rules = Rules {
+pub(super) const SERVICES: Rules =
+    STRICTLY_NAMED.names(names::name_is_dns_label).unless("RelaxedServiceNameValidation", &STRICTLY_NAMED);
+
+/// Those of services whose names are DNS labels as they once were.
+const STRICTLY_NAMED: Rules = Rules {
     defaults: service,
     update,
     validate: validation::create,
@@ -27,7 +31,7 @@ pub(super) const SERVICES: Rules = Rules {
     validate_status: validation::status,
     warn: warnings::warnings,
     warn_status: balancer_warnings,
-    ..Rules::STATUS.create_on_update().returns_deleted().names(names::name_is_dns_label)
+    ..Rules::STATUS.create_on_update().returns_deleted().names(names::name_is_dns1035_label)
 };
 
 /// The rules of endpoints.
