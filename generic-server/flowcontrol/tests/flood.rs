@@ -10,13 +10,13 @@ use flowcontrol::{Arriving, Describe, EXEMPT, LevelConfig, Levels, LimitResponse
 use tokio::time::Instant;
 
 /// What every request takes once it runs.
-const RUNS: Duration = Duration::from_millis(100);
-/// Seats of the server: it can do 200 requests a second.
-const SEATS: u64 = 20;
+const RUNS: Duration = Duration::from_secs(1);
+/// Seats of the server: it can do as many requests a second. With fewer, a level has one or two, and who comes waits for whole requests.
+const SEATS: u64 = 100;
 /// How many times that the flood is.
 const TIMES: u32 = 50;
-/// How long it lasts: seats are lent anew twice in it.
-const LASTS: Duration = Duration::from_secs(25);
+/// How long it lasts: seats are lent anew some times in it.
+const LASTS: Duration = Duration::from_secs(40);
 
 struct Somebody;
 
@@ -124,9 +124,9 @@ async fn a_flood_costs_others_little_and_the_exempt_nothing() {
     let flood = RUNS / (u32::try_from(SEATS).expect("few") * TIMES);
     let go = |level, hash, every| tokio::spawn(flow(levels.clone(), level, hash, every));
     let flood = go("global-default", 1, flood);
-    let tenant = go("global-default", 2, Duration::from_millis(500));
-    let manager = go("leader-election", 3, Duration::from_millis(200));
-    let nodes: Vec<_> = (10..20).map(|node| go("node-high", node, Duration::from_secs(1))).collect();
+    let tenant = go("global-default", 2, Duration::from_secs(1));
+    let manager = go("leader-election", 3, Duration::from_secs(1));
+    let nodes: Vec<_> = (10..20).map(|node| go("node-high", node, Duration::from_secs(5))).collect();
     let exempt = go(EXEMPT, 4, Duration::from_millis(50));
     let (flood, tenant) = (flood.await.expect("no panic"), tenant.await.expect("no panic"));
     assert!(flood.refused > 100 * flood.took.len() / TIMES as usize, "{} {}", flood.refused, flood.took.len());
