@@ -16,7 +16,12 @@ use http::{
     header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT},
 };
 use http_body_util::BodyExt;
-use machinery::{Str, Value, codec::json, meta::status::Status, object};
+use machinery::{
+    Str, Value,
+    codec::json,
+    meta::{GroupResource, status::Status},
+    object,
+};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync;
 
@@ -240,19 +245,34 @@ async fn whole(response: http::Response<Body>) -> Result<http::Response<Bytes>, 
     Ok(http::Response::from_parts(parts, body.to_bytes()))
 }
 
-/// What a refusal says.
+/// What a refusal says; if it is no Status, what its code means.
 fn failure(response: &http::Response<Bytes>) -> Status {
     let status = json::decode(response.body()).ok().and_then(|body| Status::from_value(&body));
     status.unwrap_or_else(|| {
         let text = String::from_utf8_lossy(response.body());
-        let status = Status::internal_error(text.trim());
-        Status { code: response.status().as_u16(), ..status }
+        Status::generic(response.status().as_u16(), "", &GroupResource::default(), "", text.trim(), 0)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_is_not_served_is_not_found() {
+        let answer = |code: u16, body: &'static str| {
+            failure(
+                &http::Response::builder().status(code).body(Bytes::from_static(body.as_bytes())).expect("an answer"),
+            )
+        };
+        assert!(answer(404, "404 page not found\n").is_not_found());
+        assert!(!answer(503, "service unavailable\n").is_not_found());
+        let conflict = answer(
+            409,
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"m","reason":"Conflict","code":409}"#,
+        );
+        assert_eq!((conflict.code, &*conflict.message), (409, "m"));
+    }
 
     #[test]
     fn deletions_say_what_must_hold() {
