@@ -113,7 +113,7 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// Files of flags that have no effect yet: they must be there all the same.
+/// Files that are read when what they concern is made: that they are there is found out here, with all else that is wrong.
 const UNREAD_FILES: [&str; 1] = ["allow-metric-labels-manifest"];
 
 /// Everything that is wrong with the flags, as upstream prints it.
