@@ -113,9 +113,6 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// Files that are read when what they concern is made: that they are there is found out here, with all else that is wrong.
-const UNREAD_FILES: [&str; 1] = ["allow-metric-labels-manifest"];
-
 /// Everything that is wrong with the flags, as upstream prints it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", if self.0.len() == 1 { self.0[0].clone() } else { format!("[{}]", self.0.join(", ")) })]
@@ -195,9 +192,6 @@ impl Config {
         let data_dir = PathBuf::from(flags.text("data-dir"));
         if data_dir.as_os_str().is_empty() {
             findings.error("--data-dir must not be empty");
-        }
-        for name in UNREAD_FILES {
-            findings.file(flags, name);
         }
         let requests = Requests::from_flags(flags, &mut findings);
         let serving = Serving::from_flags(flags, &requests, &mut findings);
