@@ -162,19 +162,26 @@ pub async fn serve<S, F>(
     let server = Arc::new(Server { service, options, lifecycle: lifecycle.clone() });
     let strangers = Arc::new(Strangers::default());
     let accept = async || {
-        strangers.room().await;
-        listener.accept().await
+        tokio::select! {
+            accepted = listener.accept() => Some(accepted),
+            () = strangers.let_in() => None,
+        }
     };
     let stop = lifecycle.stopped_listening();
-    while let Some((stream, remote)) = stop.run_until_cancelled(accept()).await {
+    while let Some(Some((stream, remote))) = stop.run_until_cancelled(accept()).await {
         let server = Arc::clone(&server);
         let tls = TlsAcceptor::from(tls.config());
         let guard = lifecycle.track_connection();
-        let visit = strangers.visit(remote.ip());
+        let strangers = Arc::clone(&strangers);
         tokio::spawn(async move {
-            let (_guard, guest) = (guard, visit.guest());
+            let _guard = guard;
+            let stop = server.lifecycle.stopped_listening().clone();
+            let admitted = stop.run_until_cancelled(strangers.admit(remote.ip())).await.flatten();
+            let Some(visit) = admitted else { return };
+            let guest = visit.guest();
             let close = server.lifecycle.close_connections().clone();
-            let connection = handle(server, tls, stream, (remote, guest.clone()));
+            // Boxed: many may wait for their turn, and it is large.
+            let connection = Box::pin(handle(server, tls, stream, (remote, guest.clone())));
             tokio::select! {
                 ended = close.run_until_cancelled(connection) => {
                     if let Some(Err(error)) = ended {
