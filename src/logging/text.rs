@@ -35,7 +35,8 @@ impl Line<'_> {
             return self.writer.write_str(&escaped(value));
         }
         let name = field.name();
-        write!(self.writer, "{}=", name.strip_prefix("r#").unwrap_or(name))?;
+        self.writer.write_str(name.strip_prefix("r#").unwrap_or(name))?;
+        self.writer.write_char('=')?;
         if is_word(value) || is_quoted(value) {
             return self.writer.write_str(value);
         }
@@ -80,7 +81,10 @@ fn commands(c: char) -> bool {
 
 /// Whether a value needs no quotes: it has no spaces, no quotes, and nothing that a name and a value are told apart by.
 fn is_word(value: &str) -> bool {
-    !value.is_empty() && !value.chars().any(|c| c.is_whitespace() || commands(c) || matches!(c, '"' | '='))
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'=');
+    let is_plain = |c: char| u8::try_from(c).is_ok_and(plain) || !(c.is_ascii() || c.is_whitespace() || commands(c));
+    // Each request begins with such words, and they are ASCII.
+    !value.is_empty() && (value.bytes().all(plain) || value.chars().all(is_plain))
 }
 
 /// Whether a value is one quoted text, as `Debug` writes it.

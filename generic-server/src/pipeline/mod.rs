@@ -128,7 +128,8 @@ impl Pipeline {
         if self.serves_cbor {
             request.extensions.insert(ServesCbor);
         }
-        let span = tracing::info_span!("request", audit_id = %request.audit_id, method = %request.method, path = %request.info.path);
+        let (audit_id, method, path) = (&*request.audit_id, request.method.as_str(), &*request.info.path);
+        let span = tracing::info_span!("request", audit_id, method, path);
         self.answer(request, received, rest).instrument(span).await
     }
 
@@ -340,7 +341,8 @@ impl Seen {
 /// The client's audit id, or a new one.
 fn audit_id(headers: &http::HeaderMap) -> Str {
     let own = headers.get(AUDIT_ID).map(header_text).filter(|id| !id.is_empty());
-    own.map_or_else(|| Str::from(uuid::Uuid::new_v4().to_string()), Str::from)
+    let new = || Str::from(&*uuid::Uuid::new_v4().as_hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()));
+    own.map_or_else(new, Str::from)
 }
 
 fn anonymous() -> Arc<User> {
