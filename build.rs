@@ -1,5 +1,6 @@
 //! Finds out what is being built: the commit, whether the tree differs from it, and when. A packager, whose sources lie in
-//! no checkout, says it in `KUBE_GIT_COMMIT`, `KUBE_GIT_TREE_STATE` and `SOURCE_DATE_EPOCH`.
+//! no checkout, says it in `KUBE_GIT_COMMIT`, `KUBE_GIT_TREE_STATE` and `SOURCE_DATE_EPOCH`. And it tells the linker of a
+//! release to keep one of functions that are the same.
 
 use std::{
     env,
@@ -43,6 +44,12 @@ fn main() {
     println!("cargo::rustc-env=BUILD_COMMIT={commit}");
     println!("cargo::rustc-env=BUILD_TREE_STATE={state}");
     println!("cargo::rustc-env=BUILD_SECONDS={}", seconds(&state));
+    // Generic code is compiled once for each type, and much of it is the same then. For this target rustc brings a linker
+    // (lld) that knows the option; Rust promises nobody that functions have different addresses.
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|it| it == value);
+    if is("PROFILE", "release") && is("TARGET", "x86_64-unknown-linux-gnu") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    }
 }
 
 fn given(name: &str) -> Option<String> {
