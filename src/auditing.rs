@@ -27,7 +27,7 @@ struct Events(KubeconfigWebhook);
 impl Deliver for Events {
     async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError> {
         let call = Call { timeout: TIMEOUT, limit: ANSWER };
-        self.0.call(list, call).await.map(drop).map_err(|error| DeliveryError(error.to_string()))
+        self.0.call(list, call).await.map(drop).map_err(|error| DeliveryError(error.into()))
     }
 }
 

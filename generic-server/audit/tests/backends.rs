@@ -113,13 +113,13 @@ impl Client {
 #[async_trait]
 impl Deliver for Client {
     async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError> {
-        self.permits.acquire().await.map_err(|e| DeliveryError(e.to_string()))?.forget();
+        self.permits.acquire().await.map_err(|e| DeliveryError(e.into()))?.forget();
         *self.tried.lock().expect("not poisoned") += 1;
         {
             let mut failures = self.failures.lock().expect("not poisoned");
             if *failures > 0 {
                 *failures -= 1;
-                return Err(DeliveryError("down".to_owned()));
+                return Err(DeliveryError("down".into()));
             }
         }
         let list: Json = serde_json::from_slice(&list).expect("JSON");

@@ -30,10 +30,10 @@ pub trait Deliver: Send + Sync {
     async fn deliver(&self, list: Bytes) -> Result<(), DeliveryError>;
 }
 
-/// Why a list of events was not taken, in the words of who sends it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct DeliveryError(pub String);
+/// Why a list of events was not taken: what whoever sends it says.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct DeliveryError(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// A webhook.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl Webhook {
         for attempt in 1.. {
             let Err(why) = self.client.deliver(list.clone()).await else { return true };
             if attempt == MAX_ATTEMPTS || *ends.borrow_and_update() {
-                self.metrics.lost(PLUGIN, lines.len(), &why.0);
+                self.metrics.lost(PLUGIN, lines.len(), &why.to_string());
                 break;
             }
             tracing::debug!(attempt, error = why.0, "the audit webhook has failed");
