@@ -210,6 +210,22 @@ impl Server {
         send(self.port, method, path, content_type, body.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
     }
 
+    /// Waits until something holds that comes by itself, and says what it was about if it never does.
+    pub fn in_the_end(&self, what: &str, holds: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !holds() {
+            assert!(since.elapsed() < Duration::from_secs(180), "{what}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Makes an object: as it is then.
+    pub fn made(&self, path: &str, body: Value) -> Value {
+        let reply = self.request("POST", path, Some(&body));
+        assert_eq!(reply.status, 201, "{path}: {}", reply.text());
+        reply.json()
+    }
+
     /// Runs kubectl with the server's own kubeconfig and gives what it prints; panics if it fails.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         self.kubectl_with(arguments, "")

@@ -1,7 +1,5 @@
 //! A server with its controllers (`--controllers`): an API that is whole by itself.
 
-use std::time::{Duration, Instant};
-
 use integration_tests::{Etcd, Server};
 use serde_json::{Value, json};
 
@@ -14,27 +12,12 @@ fn server() -> Server {
     server
 }
 
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn made(server: &Server, path: &str, body: Value) -> Value {
-    let reply = server.request("POST", path, Some(&body));
-    assert_eq!(reply.status, 201, "{}", reply.text());
-    reply.json()
-}
-
 fn code(server: &Server, path: &str) -> u16 {
     server.request("GET", path, None).status
 }
 
 fn is_gone(server: &Server, path: &str) {
-    in_the_end(&format!("{path} is still there"), server, || code(server, path) == 404);
+    server.in_the_end(&format!("{path} is still there"), || code(server, path) == 404);
 }
 
 /// A config map, with these owners: uid, name, and whether it blocks their deletion.
@@ -44,7 +27,7 @@ fn map(server: &Server, name: &str, owners: &[(&Value, bool)]) -> Value {
             "uid": owner["metadata"]["uid"], "blockOwnerDeletion": blocks})
     };
     let owners: Vec<Value> = owners.iter().map(owner).collect();
-    made(server, MAPS, json!({"metadata": {"name": name, "ownerReferences": owners}}))
+    server.made(MAPS, json!({"metadata": {"name": name, "ownerReferences": owners}}))
 }
 
 fn delete(server: &Server, path: &str, propagation: &str) {
@@ -54,8 +37,7 @@ fn delete(server: &Server, path: &str, propagation: &str) {
 
 fn widgets(server: &Server) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    made(
-        server,
+    server.made(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         json!({"metadata": {"name": "widgets.example.com"}, "spec": {
             "group": "example.com", "scope": "Namespaced",
@@ -68,27 +50,26 @@ fn widgets(server: &Server) {
 fn a_namespace_is_whole_and_goes_with_all_that_is_in_it() {
     let server = server();
     widgets(&server);
-    made(&server, "/api/v1/namespaces", json!({"metadata": {"name": "team"}}));
+    server.made("/api/v1/namespaces", json!({"metadata": {"name": "team"}}));
     let path = |rest: &str| format!("/api/v1/namespaces/team{rest}");
     let root_ca = path("/configmaps/kube-root-ca.crt");
-    in_the_end("it is whole", &server, || {
+    server.in_the_end("it is whole", || {
         code(&server, &path("/serviceaccounts/default")) == 200 && code(&server, &root_ca) == 200
     });
     let authority = server.request("GET", &root_ca, None).json()["data"]["ca.crt"].clone();
     assert_eq!(authority, json!(std::fs::read_to_string(server.data().join("pki/ca.crt")).expect("a file")));
     let changed = server.request("PATCH", &root_ca, Some(&json!({"data": {"ca.crt": "mine"}})));
     assert_eq!(changed.status, 200);
-    in_the_end("it is mended", &server, || server.request("GET", &root_ca, None).json()["data"]["ca.crt"] == authority);
+    server.in_the_end("it is mended", || server.request("GET", &root_ca, None).json()["data"]["ca.crt"] == authority);
 
     let widgets = "/apis/example.com/v1/namespaces/team/widgets";
-    made(
-        &server,
+    server.made(
         widgets,
         json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}),
     );
     for i in 0..100 {
-        made(&server, &path("/secrets"), json!({"metadata": {"name": format!("s{i}")}}));
+        server.made(&path("/secrets"), json!({"metadata": {"name": format!("s{i}")}}));
     }
     assert_eq!(server.request("DELETE", "/api/v1/namespaces/team", None).status, 200);
     let message = |kind: &str| {
@@ -97,7 +78,7 @@ fn a_namespace_is_whole_and_goes_with_all_that_is_in_it() {
         let found = conditions.iter().find(|condition| condition["type"] == kind);
         found.map(|c| format!("{} {} {}", c["status"], c["reason"], c["message"]).replace('"', "")).unwrap_or_default()
     };
-    in_the_end("its conditions tell what is left", &server, || {
+    server.in_the_end("its conditions tell what is left", || {
         message("NamespaceContentRemaining")
             == "True SomeResourcesRemain Some resources are remaining: widgets.example.com has 1 resource instances"
     });
@@ -142,7 +123,7 @@ fn dependents_go_before_their_owner_after_it_or_not_at_all() {
     assert_eq!(server.request("PATCH", &path("f1"), Some(&blocking)).status, 200);
     delete(&server, &path("foreground"), "Foreground");
     is_gone(&server, &path("f2"));
-    in_the_end("f1 is marked", &server, || {
+    server.in_the_end("f1 is marked", || {
         server.request("GET", &path("f1"), None).json()["metadata"]["deletionTimestamp"].is_string()
     });
     assert_eq!(code(&server, &path("foreground")), 200, "it waits");
@@ -166,7 +147,7 @@ fn dependents_go_before_their_owner_after_it_or_not_at_all() {
     let (first, second) = (map(&server, "first", &[]), map(&server, "second", &[]));
     map(&server, "shared", &[(&first, true), (&second, false)]);
     delete(&server, &path("first"), "Background");
-    in_the_end("it has one owner left", &server, || owners("shared").as_array().is_some_and(|o| o.len() == 1));
+    server.in_the_end("it has one owner left", || owners("shared").as_array().is_some_and(|o| o.len() == 1));
     assert_eq!(owners("shared")[0]["name"], "second");
 }
 
@@ -189,8 +170,8 @@ fn owners_that_wait_for_each_other_go() {
 fn owners_must_exist_in_the_namespace_of_their_dependents() {
     let server = server();
     widgets(&server);
-    made(&server, "/api/v1/namespaces", json!({"metadata": {"name": "elsewhere"}}));
-    let owner = made(&server, "/api/v1/namespaces/elsewhere/configmaps", json!({"metadata": {"name": "owner"}}));
+    server.made("/api/v1/namespaces", json!({"metadata": {"name": "elsewhere"}}));
+    let owner = server.made("/api/v1/namespaces/elsewhere/configmaps", json!({"metadata": {"name": "owner"}}));
     map(&server, "misplaced", &[(&owner, false)]);
     is_gone(&server, &format!("{MAPS}/misplaced"));
     let events = || server.request("GET", "/api/v1/namespaces/default/events", None).json()["items"].clone();
@@ -198,7 +179,7 @@ fn owners_must_exist_in_the_namespace_of_their_dependents() {
     let message = format!(
         "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {uid}] does not exist in namespace \"default\""
     );
-    in_the_end("an event tells it", &server, || {
+    server.in_the_end("an event tells it", || {
         let events = events();
         let is_told =
             |event: &Value| event["reason"] == "OwnerRefInvalidNamespace" && event["message"] == message.as_str();
@@ -209,14 +190,13 @@ fn owners_must_exist_in_the_namespace_of_their_dependents() {
     // Custom resources own and are owned, from the moment that their definition is there.
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     let widget =
-        made(&server, widgets, json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}));
+        server.made(widgets, json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}));
     let owners =
         json!([{"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": widget["metadata"]["uid"]}]);
-    made(&server, MAPS, json!({"metadata": {"name": "of-widget", "ownerReferences": owners}}));
+    server.made(MAPS, json!({"metadata": {"name": "of-widget", "ownerReferences": owners}}));
     let owner = map(&server, "of-map", &[]);
     let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "of-map", "uid": owner["metadata"]["uid"]}]);
-    made(
-        &server,
+    server.made(
         widgets,
         json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "owned", "ownerReferences": owners}}),
@@ -230,11 +210,11 @@ fn owners_must_exist_in_the_namespace_of_their_dependents() {
 #[test]
 fn what_a_kill_interrupts_is_finished_after_the_next_start() {
     let mut server = server();
-    made(&server, "/api/v1/namespaces", json!({"metadata": {"name": "doomed"}}));
+    server.made("/api/v1/namespaces", json!({"metadata": {"name": "doomed"}}));
     let owner = map(&server, "owner", &[]);
     for i in 0..150 {
         map(&server, &format!("d{i}"), &[(&owner, true)]);
-        made(&server, "/api/v1/namespaces/doomed/secrets", json!({"metadata": {"name": format!("s{i}")}}));
+        server.made("/api/v1/namespaces/doomed/secrets", json!({"metadata": {"name": format!("s{i}")}}));
     }
     assert_eq!(server.request("DELETE", "/api/v1/namespaces/doomed", None).status, 200);
     delete(&server, &format!("{MAPS}/owner"), "Foreground");
@@ -254,9 +234,9 @@ fn they_stand_down_while_a_controller_manager_holds_its_lease() {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let lease = json!({"metadata": {"name": "kube-controller-manager"}, "spec": {"holderIdentity": "other",
         "leaseDurationSeconds": 3600, "renewTime": "2100-01-01T00:00:00.000000Z"}});
-    made(&server, leases, lease);
-    in_the_end("they stand down", &server, || server.log().contains("stand down"));
-    made(&server, "/api/v1/namespaces", json!({"metadata": {"name": "kept"}}));
+    server.made(leases, lease);
+    server.in_the_end("they stand down", || server.log().contains("stand down"));
+    server.made("/api/v1/namespaces", json!({"metadata": {"name": "kept"}}));
     assert_eq!(server.request("DELETE", "/api/v1/namespaces/kept", None).status, 200);
     assert_eq!(
         server.request("GET", "/api/v1/namespaces/kept", None).json()["status"],
@@ -286,12 +266,12 @@ fn of_several_servers_one_works_and_another_takes_over() {
     assert!(held.is_string(), "{held}");
     let second = start();
     assert!(second.log().contains("stand down"), "{}", second.log());
-    made(&second, "/api/v1/namespaces", json!({"metadata": {"name": "one"}}));
+    second.made("/api/v1/namespaces", json!({"metadata": {"name": "one"}}));
     let account = |name: &str| format!("/api/v1/namespaces/{name}/serviceaccounts/default");
-    in_the_end("the first one works", &second, || code(&second, &account("one")) == 200);
+    second.in_the_end("the first one works", || code(&second, &account("one")) == 200);
     first.kill();
-    made(&second, "/api/v1/namespaces", json!({"metadata": {"name": "two"}}));
-    in_the_end("the second one takes over", &second, || code(&second, &account("two")) == 200);
+    second.made("/api/v1/namespaces", json!({"metadata": {"name": "two"}}));
+    second.in_the_end("the second one takes over", || code(&second, &account("two")) == 200);
     assert_ne!(holder(&second), held);
 }
 

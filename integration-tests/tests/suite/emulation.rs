@@ -3,7 +3,6 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
-    time::{Duration, Instant},
 };
 
 use integration_tests::{Etcd, Server};
@@ -16,14 +15,6 @@ fn start(arguments: &[&str]) -> Server {
     server.set_arguments(arguments);
     server.run();
     server
-}
-
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -100,9 +91,7 @@ fn a_lease_goes_to_the_candidate_of_the_oldest_version() {
             },
         })
     };
-    in_the_end("the namespace", &server, || {
-        server.request("GET", "/api/v1/namespaces/kube-system", None).status == 200
-    });
+    server.in_the_end("the namespace", || server.request("GET", "/api/v1/namespaces/kube-system", None).status == 200);
     for (name, version) in [("new", "1.36.0"), ("old", "1.35.0")] {
         let created = server.request("POST", candidates, Some(&candidate(name, version)));
         assert_eq!(created.status, 201, "{}", created.text());
@@ -118,7 +107,7 @@ fn a_lease_goes_to_the_candidate_of_the_oldest_version() {
             let _ = server.request("PUT", &path(name), Some(&found));
         }
     };
-    in_the_end("a leader", &server, || {
+    server.in_the_end("a leader", || {
         ["new", "old"].into_iter().for_each(answer);
         let spec = &lease().json()["spec"];
         spec["holderIdentity"] == "old" || spec["preferredHolder"] == "old"

@@ -10,7 +10,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use integration_tests::Server;
 use serde_json::{Value, json};
 
-use crate::reloads::{reloads, replace, until};
+use crate::reloads::{reloads, replace};
 
 #[path = "../../../generic-server/storage/tests/encrypt/plugin.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "made for the storage's own tests")]
@@ -170,7 +170,7 @@ fn keys_rotate_while_the_server_runs_and_a_wrong_file_changes_nothing() {
     for (number, wrong) in [short, unknown].iter().enumerate() {
         encrypted.configure(&[("secrets", wrong)]);
         let server = &encrypted.server;
-        until(wrong, server, || reloads(server, "encryption", "failure") > number as f64);
+        server.in_the_end(wrong, || reloads(server, "encryption", "failure") > number as f64);
         encrypted.create(SECRETS, &secret(&format!("wrong-{number}")));
         assert_eq!(encrypted.read(&format!("{SECRETS}/one")).1["data"]["k"], MARK, "the old one counts");
     }
@@ -196,7 +196,7 @@ fn keys_rotate_while_the_server_runs_and_a_wrong_file_changes_nothing() {
                 encrypted.server.run();
             } else {
                 let server = &encrypted.server;
-                until("the new keys", server, || reloads(server, "encryption", "success") > before);
+                server.in_the_end("the new keys", || reloads(server, "encryption", "success") > before);
             }
             for name in names {
                 assert_eq!(encrypted.read(&format!("{SECRETS}/{name}")).1["data"]["k"], MARK, "{name} {letters:?}");

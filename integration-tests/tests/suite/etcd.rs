@@ -1,9 +1,6 @@
 //! On etcd: kubectl, a restart of etcd under the server, and what upstream's server has stored.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use integration_tests::{Etcd, Server};
@@ -25,15 +22,6 @@ fn server_on(etcd: &Etcd) -> Server {
     server.set_arguments(&[&format!("--etcd-servers={}", etcd.url())]);
     server.run();
     server
-}
-
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(180), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -59,7 +47,7 @@ fn kubectl_works_and_etcd_may_be_away_for_a_while() {
     let created = server.request("POST", CONFIGMAPS, Some(&json!({"metadata": {"name": "lost"}})));
     assert!(created.status >= 500, "{}", created.text());
     etcd.run();
-    in_the_end("ready again", &server, || server.request("GET", "/readyz", None).status == 200);
+    server.in_the_end("ready again", || server.request("GET", "/readyz", None).status == 200);
     server.kubectl(&["delete", "configmap", "kept"]);
     assert_eq!(etcd.get("/registry/configmaps/default/kept"), None);
     server.kill();
@@ -85,12 +73,12 @@ fn an_etcd_that_cannot_be_reached_is_said_once_and_does_not_hold_up_the_end() {
     etcd.run();
     server.run();
     etcd.kill();
-    in_the_end("said", &server, || {
+    server.in_the_end("said", || {
         server.request("GET", &format!("{CONFIGMAPS}/any"), None);
         server.log().contains(lost)
     });
     etcd.run();
-    in_the_end("said", &server, || server.log().contains("etcd answers again"));
+    server.in_the_end("said", || server.log().contains("etcd answers again"));
     server.terminate();
 }
 

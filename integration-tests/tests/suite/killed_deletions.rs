@@ -22,30 +22,15 @@ impl Moments {
     }
 }
 
-fn made(server: &Server, path: &str, body: Value) -> Value {
-    let reply = server.request("POST", path, Some(&body));
-    assert_eq!(reply.status, 201, "{path}: {}", reply.text());
-    reply.json()
-}
-
 fn names(server: &Server, path: &str) -> Vec<String> {
     let list = server.request("GET", path, None).json();
     let items = list["items"].as_array().cloned().unwrap_or_default();
     items.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(180), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn widgets(server: &Server) {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    made(
-        server,
+    server.made(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         json!({"metadata": {"name": "widgets.example.com"}, "spec": {
             "group": "example.com", "scope": "Namespaced",
@@ -56,13 +41,13 @@ fn widgets(server: &Server) {
 
 /// A namespace that is full, and asked to go.
 fn condemned(server: &Server, name: &str) {
-    made(server, NAMESPACES, json!({"metadata": {"name": name}}));
+    server.made(NAMESPACES, json!({"metadata": {"name": name}}));
     for n in 0..MANY {
         let metadata = json!({"metadata": {"name": format!("o{n}")}});
-        made(server, &format!("{NAMESPACES}/{name}/secrets"), metadata.clone());
+        server.made(&format!("{NAMESPACES}/{name}/secrets"), metadata.clone());
         let mut widget = metadata;
         (widget["apiVersion"], widget["kind"]) = (json!("example.com/v1"), json!("Widget"));
-        made(server, &format!("/apis/example.com/v1/namespaces/{name}/widgets"), widget);
+        server.made(&format!("/apis/example.com/v1/namespaces/{name}/widgets"), widget);
     }
     assert_eq!(server.request("DELETE", &format!("{NAMESPACES}/{name}"), None).status, 200);
 }
@@ -72,9 +57,9 @@ fn owner(server: &Server, name: &str, propagation: &str) {
     let owned = |owner: &Value, name: String| {
         let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"],
             "uid": owner["metadata"]["uid"], "blockOwnerDeletion": true});
-        made(server, MAPS, json!({"metadata": {"name": name, "ownerReferences": [owner]}}))
+        server.made(MAPS, json!({"metadata": {"name": name, "ownerReferences": [owner]}}))
     };
-    let top = made(server, MAPS, json!({"metadata": {"name": name}}));
+    let top = server.made(MAPS, json!({"metadata": {"name": name}}));
     for n in 0..MANY / 2 {
         let child = owned(&top, format!("{name}-{n}"));
         owned(&child, format!("{name}-{n}-child"));
@@ -91,10 +76,10 @@ fn what_was_to_go_is_gone_and_nothing_else_however_often_the_server_is_killed() 
     server.set_arguments(&["--controllers=*"]);
     server.run();
     widgets(&server);
-    made(&server, NAMESPACES, json!({"metadata": {"name": "kept"}}));
-    let alive = made(&server, MAPS, json!({"metadata": {"name": "alive"}}));
+    server.made(NAMESPACES, json!({"metadata": {"name": "kept"}}));
+    let alive = server.made(MAPS, json!({"metadata": {"name": "alive"}}));
     let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "alive", "uid": alive["metadata"]["uid"]});
-    made(&server, MAPS, json!({"metadata": {"name": "alive-child", "ownerReferences": [reference]}}));
+    server.made(MAPS, json!({"metadata": {"name": "alive-child", "ownerReferences": [reference]}}));
     for round in 0..rounds {
         let namespace = format!("gone-{round}");
         condemned(&server, &namespace);
@@ -111,13 +96,13 @@ fn what_was_to_go_is_gone_and_nothing_else_however_often_the_server_is_killed() 
             server.kill();
             server.run();
         }
-        in_the_end("the namespace is there", &server, || {
+        server.in_the_end("the namespace is there", || {
             server.request("GET", &format!("{NAMESPACES}/{namespace}"), None).status == 404
         });
         let ours = |prefix: &str| names(&server, MAPS).iter().filter(|name| name.starts_with(prefix)).count();
-        in_the_end("dependents are there", &server, || ours(&owners[0].0) + ours(&owners[1].0) == 0);
+        server.in_the_end("dependents are there", || ours(&owners[0].0) + ours(&owners[1].0) == 0);
         let orphan = format!("{MAPS}/{}", owners[2].0);
-        in_the_end("the owner of orphans is there", &server, || server.request("GET", &orphan, None).status == 404);
+        server.in_the_end("the owner of orphans is there", || server.request("GET", &orphan, None).status == 404);
         assert_eq!(ours(&owners[2].0), MANY / 2 * 2, "orphans stay, and their dependents");
         for n in 0..MANY / 2 {
             let orphan = server.request("GET", &format!("{orphan}-{n}"), None).json();

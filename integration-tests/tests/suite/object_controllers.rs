@@ -1,7 +1,5 @@
 //! Controllers (`--controllers`) that look after objects of one kind: quotas, budgets, roles, claims, jobs, requests.
 
-use std::time::{Duration, Instant};
-
 use integration_tests::Server;
 use serde_json::{Value, json};
 
@@ -10,21 +8,6 @@ fn server() -> Server {
     server.set_arguments(&["--controllers=*,token-cleaner-controller"]);
     server.run();
     server
-}
-
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn made(server: &Server, path: &str, body: Value) -> Value {
-    let reply = server.request("POST", path, Some(&body));
-    assert_eq!(reply.status, 201, "{}", reply.text());
-    reply.json()
 }
 
 fn got(server: &Server, path: &str) -> Value {
@@ -37,7 +20,7 @@ fn patched(server: &Server, path: &str, patch: Value) {
 }
 
 fn is_gone(server: &Server, path: &str) {
-    in_the_end(&format!("{path} is still there"), server, || server.request("GET", path, None).status == 404);
+    server.in_the_end(&format!("{path} is still there"), || server.request("GET", path, None).status == 404);
 }
 
 fn pod(name: &str, labels: Value) -> Value {
@@ -50,21 +33,21 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 #[test]
 fn quotas_tell_what_is_used() {
     let server = server();
-    in_the_end("pods find an account", &server, || {
+    server.in_the_end("pods find an account", || {
         server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default", None).status == 200
     });
-    made(&server, PODS, pod("before", json!({})));
+    server.made(PODS, pod("before", json!({})));
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     let hard = json!({"pods": "3", "requests.cpu": "1", "count/secrets": "2"});
-    made(&server, quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}));
+    server.made(quotas, json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}));
     let status = |expect: Value| {
-        in_the_end(&format!("used is {expect}"), &server, || {
+        server.in_the_end(&format!("used is {expect}"), || {
             got(&server, &format!("{quotas}/q"))["status"]["used"] == expect
         });
     };
     status(json!({"pods": "1", "requests.cpu": "200m", "count/secrets": "0"}));
-    made(&server, PODS, pod("after", json!({})));
-    made(&server, "/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}}));
+    server.made(PODS, pod("after", json!({})));
+    server.made("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}}));
     status(json!({"pods": "2", "requests.cpu": "400m", "count/secrets": "1"}));
     assert_eq!(server.request("DELETE", &format!("{PODS}/before"), None).status, 200);
     assert_eq!(server.request("DELETE", "/api/v1/namespaces/default/secrets/s", None).status, 200);
@@ -78,15 +61,15 @@ fn what_is_made_while_a_quota_is_counted_first_is_counted_too() {
     let server = server();
     let namespaces: Vec<String> = (0..20).map(|i| format!("n{i}")).collect();
     for namespace in &namespaces {
-        made(&server, "/api/v1/namespaces", json!({"metadata": {"name": namespace}}));
+        server.made("/api/v1/namespaces", json!({"metadata": {"name": namespace}}));
         let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"count/secrets": "10"}}});
-        made(&server, &format!("/api/v1/namespaces/{namespace}/resourcequotas"), quota);
+        server.made(&format!("/api/v1/namespaces/{namespace}/resourcequotas"), quota);
         for name in ["a", "b", "c"] {
-            made(&server, &format!("/api/v1/namespaces/{namespace}/secrets"), json!({"metadata": {"name": name}}));
+            server.made(&format!("/api/v1/namespaces/{namespace}/secrets"), json!({"metadata": {"name": name}}));
         }
     }
     for namespace in &namespaces {
-        in_the_end(&format!("{namespace} has three"), &server, || {
+        server.in_the_end(&format!("{namespace} has three"), || {
             let quota = got(&server, &format!("/api/v1/namespaces/{namespace}/resourcequotas/q"));
             quota["status"]["used"] == json!({"count/secrets": "3"})
         });
@@ -96,19 +79,19 @@ fn what_is_made_while_a_quota_is_counted_first_is_counted_too() {
 #[test]
 fn evictions_go_by_the_status_of_budgets() {
     let server = server();
-    in_the_end("pods find an account", &server, || {
+    server.in_the_end("pods find an account", || {
         server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default", None).status == 200
     });
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
-    made(&server, budgets, json!({"metadata": {"name": "b"}, "spec": spec}));
+    server.made(budgets, json!({"metadata": {"name": "b"}, "spec": spec}));
     for name in ["a", "b"] {
-        made(&server, PODS, pod(name, json!({"app": "web"})));
+        server.made(PODS, pod(name, json!({"app": "web"})));
         let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
         patched(&server, &format!("{PODS}/{name}/status"), ready);
     }
     let status = || got(&server, &format!("{budgets}/b"))["status"].clone();
-    in_the_end("one may go", &server, || status()["disruptionsAllowed"] == 1);
+    server.in_the_end("one may go", || status()["disruptionsAllowed"] == 1);
     let found = status();
     assert_eq!(
         (&found["currentHealthy"], &found["desiredHealthy"], &found["expectedPods"]),
@@ -120,7 +103,7 @@ fn evictions_go_by_the_status_of_budgets() {
         server.request("POST", &format!("{PODS}/{name}/eviction"), Some(&eviction)).status
     };
     assert_eq!(evict("a"), 201);
-    in_the_end("none may go", &server, || status()["disruptionsAllowed"] == 0 && status()["expectedPods"] == 1);
+    server.in_the_end("none may go", || status()["disruptionsAllowed"] == 0 && status()["expectedPods"] == 1);
     assert_eq!(evict("b"), 429);
 }
 
@@ -128,19 +111,19 @@ fn evictions_go_by_the_status_of_budgets() {
 fn cluster_roles_have_the_rules_of_those_that_they_choose() {
     let server = server();
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    in_the_end("the bootstrap roles have theirs", &server, || {
+    server.in_the_end("the bootstrap roles have theirs", || {
         got(&server, &format!("{roles}/admin"))["rules"].as_array().is_some_and(|rules| rules.len() > 10)
     });
     let rule = json!({"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]});
     let label = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
-    made(&server, roles, json!({"metadata": {"name": "widgets", "labels": label}, "rules": [rule]}));
+    server.made(roles, json!({"metadata": {"name": "widgets", "labels": label}, "rules": [rule]}));
     let has = |name: &str| {
         let role = got(&server, &format!("{roles}/{name}"));
         role["rules"].as_array().is_some_and(|rules| rules.contains(&rule))
     };
-    in_the_end("they have it", &server, || has("view") && has("edit") && has("admin"));
+    server.in_the_end("they have it", || has("view") && has("edit") && has("admin"));
     assert_eq!(server.request("DELETE", &format!("{roles}/widgets"), None).status, 200);
-    in_the_end("they have it no more", &server, || !has("view") && !has("edit") && !has("admin"));
+    server.in_the_end("they have it no more", || !has("view") && !has("edit") && !has("admin"));
 }
 
 #[test]
@@ -151,15 +134,15 @@ fn claims_and_volumes_stay_while_they_are_used() {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         json!({"metadata": {"name": name}, "spec": spec})
     };
-    in_the_end("pods find an account", &server, || {
+    server.in_the_end("pods find an account", || {
         server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default", None).status == 200
     });
-    made(&server, claims, claim("free"));
-    made(&server, claims, claim("used"));
+    server.made(claims, claim("free"));
+    server.made(claims, claim("used"));
     let mut user = pod("user", json!({}));
     user["spec"]["nodeName"] = json!("n1");
     user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "used"}}]);
-    made(&server, PODS, user);
+    server.made(PODS, user);
     for name in ["free", "used"] {
         assert_eq!(server.request("DELETE", &format!("{claims}/{name}"), None).status, 200);
     }
@@ -172,7 +155,7 @@ fn claims_and_volumes_stay_while_they_are_used() {
 
     let volumes = "/api/v1/persistentvolumes";
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});
-    made(&server, volumes, json!({"metadata": {"name": "v"}, "spec": spec}));
+    server.made(volumes, json!({"metadata": {"name": "v"}, "spec": spec}));
     patched(&server, &format!("{volumes}/v/status"), json!({"status": {"phase": "Bound"}}));
     assert_eq!(server.request("DELETE", &format!("{volumes}/v"), None).status, 200);
     assert_eq!(server.request("GET", &format!("{volumes}/v"), None).status, 200);
@@ -186,7 +169,7 @@ fn what_has_had_its_time_goes() {
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let template = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}});
     let job = json!({"metadata": {"name": "j"}, "spec": {"template": template, "ttlSecondsAfterFinished": 0}});
-    made(&server, jobs, job);
+    server.made(jobs, job);
     let done = json!([
         {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
         {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"}]);
@@ -200,8 +183,8 @@ fn what_has_had_its_time_goes() {
         let data = json!({"token-id": "abcdef", "token-secret": "0123456789abcdef", "expiration": expiration});
         json!({"metadata": {"name": name}, "type": "bootstrap.kubernetes.io/token", "stringData": data})
     };
-    made(&server, secrets, token("old", "2020-01-01T00:00:00Z"));
-    made(&server, secrets, token("young", "2200-01-01T00:00:00Z"));
+    server.made(secrets, token("old", "2020-01-01T00:00:00Z"));
+    server.made(secrets, token("young", "2200-01-01T00:00:00Z"));
     is_gone(&server, &format!("{secrets}/old"));
     assert_eq!(server.request("GET", &format!("{secrets}/young"), None).status, 200);
 }
@@ -225,11 +208,11 @@ fn storage_versions_forget_servers_that_are_gone() {
         &format!("{versions}/core.configmaps/status"),
         status(json!([own[0], says("gone", "v2")]), Value::Null),
     );
-    in_the_end("one is left", &server, || {
+    server.in_the_end("one is left", || {
         let status = got(&server, &format!("{versions}/core.configmaps"))["status"].clone();
         status["storageVersions"] == own && status["commonEncodingVersion"] == own[0]["encodingVersion"]
     });
-    made(&server, versions, json!({"metadata": {"name": "old.things"}, "spec": {}}));
+    server.made(versions, json!({"metadata": {"name": "old.things"}, "spec": {}}));
     patched(&server, &format!("{versions}/old.things/status"), status(json!([says("gone", "v1")]), json!("v1")));
     is_gone(&server, &format!("{versions}/old.things"));
 }

@@ -1,21 +1,11 @@
 //! Two API servers on one etcd that do not serve the same: what one does not have the other is asked for.
 
-use std::time::{Duration, Instant};
-
 use integration_tests::{Etcd, Server, raw};
 use serde_json::{Value, json};
 
 const ONLY_THERE: &str = "/apis/networking.k8s.io/v1beta1/servicecidrs";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const ADDRESS: &str = "/registry/peerserverleases/apiserver-peer";
-
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// The versions of a group that `/apis` tells of, in the aggregated form.
 fn versions(server: &Server, group: &str, profile: &str) -> Vec<String> {
@@ -61,7 +51,7 @@ fn what_only_a_peer_serves_is_asked_of_it() {
         "metadata": {"labels": {"apiserverIdentity": "apiserver-peer"}},
         "subsets": [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"name": "https", "port": peer.port()}]}]});
     etcd.put(ADDRESS, address.to_string().as_bytes());
-    in_the_end("the peer is asked", &server, || get(&server, "").status == 200);
+    server.in_the_end("the peer is asked", || get(&server, "").status == 200);
     let answer = get(&server, "").json();
     assert_eq!(
         (&answer["kind"], &answer["items"][0]["metadata"]["name"]),
@@ -96,5 +86,5 @@ fn what_only_a_peer_serves_is_asked_of_it() {
         lost.status,
         lost.text()
     );
-    in_the_end("it is forgotten", &server, || get(&server, "").status == 404);
+    server.in_the_end("it is forgotten", || get(&server, "").status == 404);
 }

@@ -12,15 +12,6 @@ pub(crate) fn replace(path: &Path, text: &str) {
     std::fs::rename(&next, path).expect("replaced");
 }
 
-/// Waits until something is so.
-pub(crate) fn until(what: &str, server: &Server, is_so: impl Fn() -> bool) {
-    let since = std::time::Instant::now();
-    while !is_so() {
-        assert!(since.elapsed().as_secs() < 120, "{what}:\n{}", server.log());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-}
-
 /// A server with files, by their names; `arguments` name them as `{name}`.
 fn server(files: &[(&str, String)], arguments: &[&str]) -> (Server, impl Fn(&str) -> PathBuf + use<>) {
     let mut server = Server::prepare();
@@ -68,13 +59,13 @@ fn authorities_of_clients_and_proxies_are_followed() {
     ] {
         assert_eq!((asks(old), asks(new)), (200, 401), "{path}");
         replace(&file(path), "no certificate");
-        until(told, &server, || server.log().contains(told));
+        server.in_the_end(told, || server.log().contains(told));
         assert_eq!((asks(old), asks(new)), (200, 401), "{path}: the old ones count");
         replace(&file(path), &new.pem());
-        until(path, &server, || asks(new) == 200);
+        server.in_the_end(path, || asks(new) == 200);
         assert_eq!(asks(old), 401, "{path}");
         replace(&file(path), &format!("{}{}", old.pem(), new.pem()));
-        until(path, &server, || asks(old) == 200 && asks(new) == 200);
+        server.in_the_end(path, || asks(old) == 200 && asks(new) == 200);
     }
 }
 
@@ -94,21 +85,21 @@ fn the_serving_certificate_and_the_token_file_are_followed() {
     let status = |token: &str| server.ask(token, "GET", "/version", None).status;
     assert_eq!((status("bobtoken"), status("zoetoken")), (200, 401));
     replace(&file("tokens.csv"), "zoetoken,zoe\n");
-    until("tokens", &server, || server.log().contains("the new token file is not used"));
+    server.in_the_end("tokens", || server.log().contains("the new token file is not used"));
     assert_eq!((status("bobtoken"), status("zoetoken")), (200, 401), "the old ones count");
     replace(&file("tokens.csv"), &tokens.replace("bobtoken,bob", "zoetoken,zoe"));
-    until("tokens", &server, || status("zoetoken") == 200);
+    server.in_the_end("tokens", || status("zoetoken") == 200);
     assert_eq!((status("bobtoken"), status("admintoken")), (401, 200));
     assert!(!server.log().contains("zoetoken"), "tokens are told to nobody");
 
     // A certificate that has no key to it is not used; with its key it is.
     replace(&file("tls.pem"), &second.certificate);
-    until("a certificate without its key", &server, || {
+    server.in_the_end("a certificate without its key", || {
         server.log().contains("cannot use the new serving certificates")
     });
     assert_eq!(shown(), first.der());
     replace(&file("tls.key"), &second.key);
-    until("the certificate", &server, || shown() == second.der());
+    server.in_the_end("the certificate", || shown() == second.der());
 }
 
 #[test]
@@ -123,17 +114,17 @@ fn identity_providers_are_followed() {
         let reply = server.ask(&token(subject), "POST", path, Some(&json!({})));
         reply.json()["status"]["userInfo"]["username"].as_str().unwrap_or_default().to_owned()
     };
-    until("the provider", &server, || name("dora") == "old:dora");
+    server.in_the_end("the provider", || name("dora") == "old:dora");
     for (number, wrong) in
         ["jwt: [{}]\n", "jwt: 1\n", "anonymous: {enabled: false}\njwt: []\n", "other: 1\n"].iter().enumerate()
     {
         replace(&file("authn.yaml"), &format!("{head}{wrong}"));
-        until(wrong, &server, || reloads(&server, "authentication", "failure") > number as f64);
+        server.in_the_end(wrong, || reloads(&server, "authentication", "failure") > number as f64);
         assert_eq!(name(&format!("d{number}")), format!("old:d{number}"), "{wrong}: the old one counts");
     }
     assert!(reloads(&server, "authentication", "success") == 0.0);
     replace(&file("authn.yaml"), &config("new:"));
-    until("the new one", &server, || reloads(&server, "authentication", "success") == 1.0);
+    server.in_the_end("the new one", || reloads(&server, "authentication", "success") == 1.0);
     assert_eq!(name("erin"), "new:erin");
 }
 
@@ -187,10 +178,10 @@ fn authorizers_are_followed() {
     ];
     for (number, wrong) in wrongs.iter().enumerate() {
         replace(&path, wrong);
-        until("a wrong one", &server, || reloads(&server, "authorization", "failure") > number as f64);
+        server.in_the_end("a wrong one", || reloads(&server, "authorization", "failure") > number as f64);
         assert_eq!(status(), 403, "the old one counts");
     }
     replace(&path, &config("bob.yaml"));
-    until("the new one", &server, || reloads(&server, "authorization", "success") == 1.0);
-    until("bob may", &server, || status() == 200);
+    server.in_the_end("the new one", || reloads(&server, "authorization", "success") == 1.0);
+    server.in_the_end("bob may", || status() == 200);
 }

@@ -1,27 +1,10 @@
 //! Objects of an aggregated server own and are owned; while it is down nothing is concluded from what cannot be seen, and who waits is told.
 
-use std::time::{Duration, Instant};
-
 use integration_tests::{Aggregated, Server};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BOXES: &str = "/apis/boxes.test/v1/namespaces/default/boxes";
-
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn made(server: &Server, path: &str, body: Value) -> Value {
-    let reply = server.request("POST", path, Some(&body));
-    assert_eq!(reply.status, 201, "{}", reply.text());
-    reply.json()
-}
 
 /// A server with its controllers, and another one behind it.
 fn servers() -> (Server, Aggregated) {
@@ -30,12 +13,12 @@ fn servers() -> (Server, Aggregated) {
     server.run();
     let other = Aggregated::start("boxes.default.svc");
     let service = json!({"metadata": {"name": "boxes"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}});
-    made(&server, "/api/v1/namespaces/default/services", service);
+    server.made("/api/v1/namespaces/default/services", service);
     let spec = json!({"group": "boxes.test", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10,
         "caBundle": other.bundle(), "service": {"namespace": "default", "name": "boxes", "port": other.port()}});
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
-    made(&server, services, json!({"metadata": {"name": "v1.boxes.test"}, "spec": spec}));
-    in_the_end("its objects are served", &server, || server.request("GET", BOXES, None).status == 200);
+    server.made(services, json!({"metadata": {"name": "v1.boxes.test"}, "spec": spec}));
+    server.in_the_end("its objects are served", || server.request("GET", BOXES, None).status == 200);
     (server, other)
 }
 
@@ -52,7 +35,7 @@ fn object(name: &str, owners: &[&Value]) -> Value {
 }
 
 fn map(server: &Server, name: &str, owners: &[&Value]) -> Value {
-    let mut made = made(server, MAPS, object(name, owners));
+    let mut made = server.made(MAPS, object(name, owners));
     made["kind"] = json!("ConfigMap");
     made["apiVersion"] = json!("v1");
     made
@@ -63,7 +46,7 @@ fn code(server: &Server, path: &str) -> u16 {
 }
 
 fn is_gone(server: &Server, path: &str) {
-    in_the_end(&format!("{path} is still there"), server, || code(server, path) == 404);
+    server.in_the_end(&format!("{path} is still there"), || code(server, path) == 404);
 }
 
 fn delete(server: &Server, path: &str, propagation: &str) {
@@ -78,7 +61,7 @@ fn told(server: &Server, name: &str, reason: &str) -> String {
         let events = events["items"].as_array().cloned().unwrap_or_default();
         events.into_iter().find(|event| event["involvedObject"]["name"] == name && event["reason"] == reason)
     };
-    in_the_end(&format!("{reason} of {name}"), server, || found().is_some());
+    server.in_the_end(&format!("{reason} of {name}"), || found().is_some());
     found().expect("it was there")["message"].as_str().expect("a text").to_owned()
 }
 
@@ -88,13 +71,13 @@ fn objects_of_other_servers_own_and_are_owned() {
     let path = |name: &str| format!("{MAPS}/{name}");
 
     let owner = map(&server, "background", &[]);
-    made(&server, BOXES, object("of-map", &[&owner]));
+    server.made(BOXES, object("of-map", &[&owner]));
     delete(&server, &path("background"), "Background");
     is_gone(&server, &format!("{BOXES}/of-map"));
 
-    let owner = made(&server, BOXES, object("owner", &[]));
+    let owner = server.made(BOXES, object("owner", &[]));
     map(&server, "of-box", &[&owner]);
-    made(&server, BOXES, object("box-of-box", &[&owner]));
+    server.made(BOXES, object("box-of-box", &[&owner]));
     delete(&server, &format!("{BOXES}/owner"), "Background");
     is_gone(&server, &path("of-box"));
     is_gone(&server, &format!("{BOXES}/box-of-box"));
@@ -102,11 +85,11 @@ fn objects_of_other_servers_own_and_are_owned() {
     let owner = map(&server, "foreground", &[]);
     let mut held = object("held", &[&owner]);
     held["metadata"]["finalizers"] = json!(["boxes.test/hold"]);
-    made(&server, BOXES, held);
+    server.made(BOXES, held);
     delete(&server, &path("foreground"), "Foreground");
     let is_marked =
         || server.request("GET", &format!("{BOXES}/held"), None).json()["metadata"]["deletionTimestamp"].is_string();
-    in_the_end("the dependent is deleted", &server, is_marked);
+    server.in_the_end("the dependent is deleted", is_marked);
     let free = json!({"metadata": {"finalizers": null}});
     assert_eq!(server.request("PATCH", &format!("{BOXES}/held"), Some(&free)).status, 200);
     is_gone(&server, &path("foreground"));
@@ -116,11 +99,11 @@ fn objects_of_other_servers_own_and_are_owned() {
 #[test]
 fn while_a_server_is_down_all_that_may_be_its_concern_stays_and_tells() {
     let (server, other) = servers();
-    made(&server, "/api/v1/namespaces", json!({"metadata": {"name": "doomed"}}));
-    made(&server, "/apis/boxes.test/v1/namespaces/doomed/boxes", object("content", &[]));
+    server.made("/api/v1/namespaces", json!({"metadata": {"name": "doomed"}}));
+    server.made("/apis/boxes.test/v1/namespaces/doomed/boxes", object("content", &[]));
     let owner = map(&server, "orphaned", &[]);
-    made(&server, BOXES, object("orphan", &[&owner]));
-    let box_owner = made(&server, BOXES, object("owner", &[]));
+    server.made(BOXES, object("orphan", &[&owner]));
+    let box_owner = server.made(BOXES, object("owner", &[]));
     other.set_down(true);
 
     map(&server, "of-box", &[&box_owner]);
@@ -135,7 +118,7 @@ fn while_a_server_is_down_all_that_may_be_its_concern_stays_and_tells() {
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
     };
-    in_the_end("the namespace tells that it waits", &server, || {
+    server.in_the_end("the namespace tells that it waits", || {
         condition("NamespaceDeletionDiscoveryFailure")["status"] == "True"
     });
     let failure = condition("NamespaceDeletionDiscoveryFailure");

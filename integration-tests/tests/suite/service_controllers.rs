@@ -1,7 +1,5 @@
 //! Controllers (`--controllers`) that say where services are, sign certificates and migrate what is stored.
 
-use std::time::{Duration, Instant};
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use integration_tests::Server;
 use serde_json::{Value, json};
@@ -11,20 +9,6 @@ fn server(arguments: &[&str]) -> Server {
     server.set_arguments(&[&["--controllers=*"], arguments].concat());
     server.run();
     server
-}
-
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(120), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn made(server: &Server, path: &str, body: Value) {
-    let reply = server.request("POST", path, Some(&body));
-    assert_eq!(reply.status, 201, "{}", reply.text());
 }
 
 fn patched(server: &Server, path: &str, patch: Value) {
@@ -37,7 +21,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 fn run_pod(server: &Server, name: &str, ip: &str, ready: bool) {
     let ports = json!([{"name": "web", "containerPort": 8080}]);
     let spec = json!({"nodeName": "n1", "containers": [{"name": "c", "image": "i", "ports": ports}]});
-    made(server, PODS, json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec}));
+    server.made(PODS, json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec}));
     let ready = json!([{"type": "Ready", "status": if ready { "True" } else { "False" }}]);
     let status = json!({"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": ready});
     patched(server, &format!("{PODS}/{name}/status"), json!({"status": status}));
@@ -46,10 +30,10 @@ fn run_pod(server: &Server, name: &str, ip: &str, ready: bool) {
 #[test]
 fn a_service_is_where_its_pods_are() {
     let server = server(&[]);
-    in_the_end("pods find an account", &server, || {
+    server.in_the_end("pods find an account", || {
         server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default", None).status == 200
     });
-    made(&server, "/api/v1/nodes", json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}}));
+    server.made("/api/v1/nodes", json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z"}}}));
     server.kubectl(&["create", "service", "clusterip", "web", "--tcp=80:web"]);
     run_pod(&server, "a", "10.9.0.1", true);
     run_pod(&server, "b", "10.9.0.2", false);
@@ -59,9 +43,7 @@ fn a_service_is_where_its_pods_are() {
         let all = subsets()[0][list].as_array().cloned().unwrap_or_default();
         all.iter().map(|address| address["ip"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    in_the_end("one is ready", &server, || {
-        ips("addresses") == ["10.9.0.1"] && ips("notReadyAddresses") == ["10.9.0.2"]
-    });
+    server.in_the_end("one is ready", || ips("addresses") == ["10.9.0.1"] && ips("notReadyAddresses") == ["10.9.0.2"]);
     assert_eq!(subsets()[0]["ports"], json!([{"name": "80-web", "port": 8080, "protocol": "TCP"}]));
     let slices = || {
         let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
@@ -79,18 +61,18 @@ fn a_service_is_where_its_pods_are() {
         states.sort();
         states
     };
-    in_the_end("slices say so, too", &server, || states() == ["10.9.0.1 z true", "10.9.0.2 z false"]);
+    server.in_the_end("slices say so, too", || states() == ["10.9.0.1 z true", "10.9.0.2 z false"]);
     let ready = json!([{"type": "Ready", "status": "True"}]);
     patched(&server, &format!("{PODS}/b/status"), json!({"status": {"conditions": ready}}));
-    in_the_end("both are ready", &server, || ips("addresses").len() == 2 && states()[1] == "10.9.0.2 z true");
+    server.in_the_end("both are ready", || ips("addresses").len() == 2 && states()[1] == "10.9.0.2 z true");
     let now = json!({"gracePeriodSeconds": 0});
     assert_eq!(server.request("DELETE", &format!("{PODS}/a"), Some(&now)).status, 200);
-    in_the_end("one is left", &server, || ips("addresses") == ["10.9.0.2"] && states() == ["10.9.0.2 z true"]);
+    server.in_the_end("one is left", || ips("addresses") == ["10.9.0.2"] && states() == ["10.9.0.2 z true"]);
     let name = slices()[0]["metadata"]["name"].clone();
     assert_eq!((slices().len(), slices()[0]["metadata"]["ownerReferences"][0]["kind"].clone()), (1, json!("Service")));
     assert_eq!(server.metric("endpoint_slice_controller_num_endpoint_slices"), 1.0, "{name}");
     server.kubectl(&["delete", "service", "web"]);
-    in_the_end("nothing is left", &server, || slices().is_empty() && endpoints().is_empty());
+    server.in_the_end("nothing is left", || slices().is_empty() && endpoints().is_empty());
 }
 
 #[test]
@@ -113,9 +95,9 @@ fn endpoints_made_by_hand_have_slices() {
         lines.sort();
         lines
     };
-    in_the_end("each family has one", &server, || get() == ["IPv4 10.8.0.1 5432", "IPv6 fd00::1 5432"]);
+    server.in_the_end("each family has one", || get() == ["IPv4 10.8.0.1 5432", "IPv6 fd00::1 5432"]);
     server.kubectl(&["delete", "endpoints", "db"]);
-    in_the_end("they are gone", &server, || get().is_empty());
+    server.in_the_end("they are gone", || get().is_empty());
 }
 
 /// A request for a certificate, and its key.
@@ -138,7 +120,7 @@ fn what_is_approved_is_signed_and_believed() {
     let ask = |name: &str, request: &str, signer: &str, usage: &str| {
         let spec = json!({"request": request, "signerName": format!("kubernetes.io/{signer}"),
             "usages": ["digital signature", "key encipherment", usage]});
-        made(&server, requests, json!({"metadata": {"name": name}, "spec": spec}));
+        server.made(requests, json!({"metadata": {"name": name}, "spec": spec}));
     };
     let certificate = |name: &str| {
         let text = server.kubectl(&["get", "csr", name, "-o", "jsonpath={.status.certificate}"]);
@@ -147,7 +129,7 @@ fn what_is_approved_is_signed_and_believed() {
     let (request, key) = certificate_request(&["dev"], "jane");
     ask("jane", &request, "kube-apiserver-client", "client auth");
     server.kubectl(&["certificate", "approve", "jane"]);
-    in_the_end("it is signed", &server, || certificate("jane").is_some());
+    server.in_the_end("it is signed", || certificate("jane").is_some());
     let (certificate_file, key_file) = (server.dir().join("jane.crt"), server.dir().join("jane.key"));
     std::fs::write(&certificate_file, certificate("jane").expect("it is there")).expect("a file");
     std::fs::write(&key_file, key).expect("a file");
@@ -170,13 +152,13 @@ fn what_is_approved_is_signed_and_believed() {
     // A kubelet's certificate: nobody has to approve it whose author may have it.
     let (request, _) = certificate_request(&["system:nodes"], "system:node:n1");
     ask("node", &request, "kube-apiserver-client-kubelet", "client auth");
-    in_the_end("it is approved and signed", &server, || certificate("node").is_some());
+    server.in_the_end("it is approved and signed", || certificate("node").is_some());
     let reason = server.kubectl(&["get", "csr", "node", "-o", "jsonpath={.status.conditions[0].reason}"]);
     assert_eq!(reason, "AutoApproved");
 
     ask("odd", &request, "kubelet-serving", "server auth");
     server.kubectl(&["certificate", "approve", "odd"]);
-    in_the_end("it has failed", &server, || {
+    server.in_the_end("it has failed", || {
         let path = "jsonpath={.status.conditions[?(@.type==\"Failed\")].message}";
         server.kubectl(&["get", "csr", "odd", "-o", path]) == "DNS or IP subjectAltName is required"
     });
@@ -191,9 +173,9 @@ fn the_authority_is_published_where_there_are_bundles() {
         server.kubectl(&["get", "clustertrustbundles", field, "-o", "jsonpath={.items[*].spec.trustBundle}"])
     };
     let authority = std::fs::read_to_string(server.data().join("pki/ca.crt")).expect("a file");
-    in_the_end("it is there", &server, || bundle() == authority);
+    server.in_the_end("it is there", || bundle() == authority);
     server.kubectl(&["delete", "clustertrustbundles", "--all"]);
-    in_the_end("it is there again", &server, || bundle() == authority);
+    server.in_the_end("it is there again", || bundle() == authority);
 }
 
 #[test]
@@ -210,10 +192,10 @@ fn a_migration_leaves_one_version_stored() {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let names = json!({"plural": "ws", "singular": "w", "kind": "W", "listKind": "WList"});
     let spec = json!({"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions("v1")});
-    made(&server, definitions, json!({"metadata": {"name": "ws.example.com"}, "spec": spec}));
+    server.made(definitions, json!({"metadata": {"name": "ws.example.com"}, "spec": spec}));
     let widgets = "/apis/example.com/v1/namespaces/default/ws";
     for name in ["a", "b"] {
-        made(&server, widgets, json!({"apiVersion": "example.com/v1", "kind": "W", "metadata": {"name": name}}));
+        server.made(widgets, json!({"apiVersion": "example.com/v1", "kind": "W", "metadata": {"name": name}}));
     }
     let definition = format!("{definitions}/ws.example.com");
     patched(&server, &definition, json!({"spec": {"versions": versions("v2")}}));
@@ -230,13 +212,13 @@ fn a_migration_leaves_one_version_stored() {
     let migrations = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations";
     let migration =
         json!({"metadata": {"name": "m"}, "spec": {"resource": {"group": "example.com", "resource": "ws"}}});
-    made(&server, migrations, migration);
+    server.made(migrations, migration);
     let states = || {
         let migration = server.request("GET", &format!("{migrations}/m"), None).json();
         let conditions = migration["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().map(|c| format!("{} {}", c["type"], c["status"]).replace('"', "")).collect::<Vec<_>>()
     };
-    in_the_end("it is done", &server, || states() == ["Running False", "Succeeded True"]);
-    in_the_end("one version is stored", &server, || stored() == json!(["v2"]));
+    server.in_the_end("it is done", || states() == ["Running False", "Succeeded True"]);
+    server.in_the_end("one version is stored", || stored() == json!(["v2"]));
     assert!(version_of("a") > before && version_of("b") > before, "they have been written");
 }

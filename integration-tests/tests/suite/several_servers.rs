@@ -27,15 +27,6 @@ fn server_with(etcd: &Etcd, address: &str, more: &[&str]) -> Server {
     server
 }
 
-/// Waits until it holds.
-fn in_the_end(what: &str, server: &Server, holds: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !holds() {
-        assert!(since.elapsed() < Duration::from_secs(180), "{what}\n{}", server.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn items(server: &Server, path: &str) -> Vec<Value> {
     server.request("GET", path, None).json()["items"].as_array().cloned().unwrap_or_default()
 }
@@ -106,7 +97,7 @@ fn an_address_or_port_is_given_out_once_even_if_a_server_dies() {
         for (i, port) in (0..4).flat_map(|i| ports.map(|port| (i, port))) {
             scope.spawn(move || keep_making(port, &format!("s{i}-{port}"), made, stop));
         }
-        let wait_for = |count| in_the_end("services", &second, || made.load(Ordering::Relaxed) >= count);
+        let wait_for = |count| second.in_the_end("services", || made.load(Ordering::Relaxed) >= count);
         wait_for(40);
         first.kill();
         wait_for(80);
@@ -142,8 +133,8 @@ fn addresses_are_brought_into_line_with_services() {
     assert!(belongs_to("10.9.0.77", "s"));
     // Somebody removes the note: it is written again, and an event says so.
     assert_eq!(server.request("DELETE", &format!("{ADDRESSES}/10.9.0.77"), None).status, 200);
-    in_the_end("noted again", &server, || of("10.9.0.77").status == 200 && belongs_to("10.9.0.77", "s"));
-    in_the_end("an event", &server, || {
+    server.in_the_end("noted again", || of("10.9.0.77").status == 200 && belongs_to("10.9.0.77", "s"));
+    server.in_the_end("an event", || {
         let events = items(&server, "/api/v1/namespaces/default/events");
         texts(&events, "/message").contains(&"Cluster IP [IPv4]: 10.9.0.77 is not allocated; repairing")
     });
@@ -159,13 +150,13 @@ fn addresses_are_brought_into_line_with_services() {
     }
     make_old(&etcd, "/registry/ipaddresses/10.9.0.78");
     make_old(&etcd, "/registry/ipaddresses/10.9.0.80");
-    in_the_end("the old stray is gone", &server, || of("10.9.0.78").status == 404);
+    server.in_the_end("the old stray is gone", || of("10.9.0.78").status == 404);
     assert_eq!((of("10.9.0.79").status, of("10.9.0.80").status), (200, 200), "fresh, and somebody else's");
     // One that names another owner than the service that holds it is replaced.
     let key = "/registry/ipaddresses/10.9.0.77";
     let text = String::from_utf8(etcd.get(key).expect("there")).expect("text");
     etcd.put(key, text.replace("\"name\":\"s\"", "\"name\":\"other\"").as_bytes());
-    in_the_end("the owner is right again", &server, || belongs_to("10.9.0.77", "s"));
+    server.in_the_end("the owner is right again", || belongs_to("10.9.0.77", "s"));
 }
 
 #[test]
@@ -205,17 +196,17 @@ fn the_service_called_kubernetes_leads_to_the_servers_that_run() {
     let etcd = Etcd::start();
     let first = server_on(&etcd, "192.0.2.1");
     let mut second = server_on(&etcd, "192.0.2.2");
-    in_the_end("both", &first, || endpoints_of(&first) == ["192.0.2.1", "192.0.2.2"]);
+    first.in_the_end("both", || endpoints_of(&first) == ["192.0.2.1", "192.0.2.2"]);
     let services = items(&first, "/api/v1/services");
     assert_eq!(texts(&services, "/spec/clusterIP"), ["10.9.0.1"], "one service, whoever made it");
     let ranges = items(&first, "/apis/networking.k8s.io/v1/servicecidrs");
     assert_eq!((texts(&ranges, "/metadata/name"), ranges.len()), (vec!["kubernetes"], 1));
     second.terminate();
-    in_the_end("who leaves is not among them", &first, || endpoints_of(&first) == ["192.0.2.1"]);
+    first.in_the_end("who leaves is not among them", || endpoints_of(&first) == ["192.0.2.1"]);
     second.run();
-    in_the_end("who is back is", &first, || endpoints_of(&first) == ["192.0.2.1", "192.0.2.2"]);
+    first.in_the_end("who is back is", || endpoints_of(&first) == ["192.0.2.1", "192.0.2.2"]);
     second.kill();
-    in_the_end("who died is not for long", &first, || endpoints_of(&first) == ["192.0.2.1"]);
+    first.in_the_end("who died is not for long", || endpoints_of(&first) == ["192.0.2.1"]);
 }
 
 #[test]
@@ -230,14 +221,14 @@ fn a_server_has_a_lease_and_removes_those_of_servers_that_are_gone() {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
     let leases =
         || items(&server, &format!("{path}?labelSelector=apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"));
-    in_the_end("one lease", &server, || {
+    server.in_the_end("one lease", || {
         leases().len() == 1 && !texts(&leases(), "/metadata/name").contains(&"apiserver-gone")
     });
     let lease = leases().remove(0);
     let annotation = &lease["metadata"]["annotations"]["kubernetes.io/peer-advertise-address"];
     assert_eq!(*annotation, format!("192.0.2.1:{}", server.port()));
     let renewed = lease["spec"]["renewTime"].clone();
-    in_the_end("it is renewed", &server, || leases()[0]["spec"]["renewTime"] != renewed);
+    server.in_the_end("it is renewed", || leases()[0]["spec"]["renewTime"] != renewed);
 }
 
 #[test]
@@ -256,7 +247,7 @@ fn of_two_servers_one_compacts() {
             .expect("a version")
     };
     let (first, made): (u64, _) = (map("first".into()), AtomicUsize::new(0));
-    in_the_end("some ticks", &servers[1], || {
+    servers[1].in_the_end("some ticks", || {
         let _: u64 = map(format!("m{}", made.fetch_add(1, Ordering::Relaxed)));
         etcd.version_of("compact_rev_key") >= before + 8
     });
@@ -264,7 +255,7 @@ fn of_two_servers_one_compacts() {
     let (ticks, took) = (etcd.version_of("compact_rev_key") - before, began.elapsed());
     let alone = took.as_millis() / INTERVAL.as_millis();
     assert!(u128::from(ticks) <= alone + 2, "{ticks} ticks in {took:?}");
-    in_the_end("history is dropped", &servers[1], || !etcd.remembers(first));
+    servers[1].in_the_end("history is dropped", || !etcd.remembers(first));
     let noted: u64 =
         String::from_utf8(etcd.get("compact_rev_key").expect("the key")).expect("text").parse().expect("a revision");
     assert!(noted >= first, "upstream's servers find how far it was compacted");
@@ -272,5 +263,5 @@ fn of_two_servers_one_compacts() {
     let [mut gone, second] = servers;
     gone.kill();
     let before = etcd.version_of("compact_rev_key");
-    in_the_end("it goes on", &second, || etcd.version_of("compact_rev_key") >= before + 2);
+    second.in_the_end("it goes on", || etcd.version_of("compact_rev_key") >= before + 2);
 }
