@@ -41,6 +41,8 @@ pub struct Body {
     _in_use: Option<InUse>,
     /// What its request keeps until the body has been sent.
     _kept: Option<Box<dyn Any + Send>>,
+    /// Who is told if the body ends with an error.
+    cut_short: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Default)]
@@ -65,7 +67,7 @@ impl Kind {
 
 impl Body {
     fn of(kind: Kind) -> Self {
-        Self { kind, _in_use: None, _kept: None }
+        Self { kind, _in_use: None, _kept: None, cut_short: None }
     }
 
     /// Keeps a connection in use until the body is taken whole, or given up.
@@ -147,8 +149,8 @@ impl Body {
     /// This body, compressed as it is taken. One that another server sends stays as it is.
     #[must_use]
     pub fn gzip(self) -> Self {
-        let Body { kind, _in_use, _kept } = self;
-        Self { _in_use, _kept, ..Self::gzipped(kind) }
+        let Body { kind, _in_use, _kept, cut_short } = self;
+        Self { _in_use, _kept, cut_short, ..Self::gzipped(kind) }
     }
 
     fn gzipped(kind: Kind) -> Self {
@@ -179,6 +181,12 @@ impl Body {
                 Self { _kept: Some(kept), ..self }
             }
         }
+    }
+
+    /// This body, and who is told when it ends with an error.
+    #[must_use]
+    pub(crate) fn cut_short(self, tell: Box<dyn FnOnce() + Send>) -> Self {
+        Self { cut_short: Some(tell), ..self }
     }
 
     /// Whether all bytes are there already, or are made from what is there.
@@ -268,33 +276,13 @@ impl http_body::Body for Body {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Kind::Kept(pieces, length) = &mut self.kind {
-            let texts = std::mem::take(pieces).into_iter().map(|piece| piece.text());
-            self.kind = Kind::Pieces(Joined::new(Source::Chunks(Box::new(texts)), Some(*length)));
+        let next = self.poll_kind(cx);
+        if let Poll::Ready(Some(Err(_))) = next
+            && let Some(tell) = self.cut_short.take()
+        {
+            tell();
         }
-        match &mut self.kind {
-            Kind::Empty | Kind::Kept(..) => Poll::Ready(None),
-            Kind::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
-                self.kind = Kind::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
-            }
-            Kind::Line(bytes) => {
-                let bytes = std::mem::take(bytes);
-                if bytes.len() >= SEND_ALONE {
-                    self.kind = Kind::Full(LINE_FEED);
-                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
-                }
-                self.kind = Kind::Empty;
-                let mut line = Vec::with_capacity(bytes.len() + 1);
-                line.extend_from_slice(&bytes);
-                line.push(b'\n');
-                Poll::Ready(Some(Ok(Frame::data(line.into()))))
-            }
-            Kind::Pieces(pieces) => pieces.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
-            Kind::Gzip(body) => body.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
-            Kind::Other(body) => body.as_mut().poll_frame(cx),
-        }
+        next
     }
 
     fn is_end_stream(&self) -> bool {
@@ -323,6 +311,38 @@ impl http_body::Body for Body {
             ),
             Kind::Gzip(_) => SizeHint::default(),
             Kind::Other(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Body {
+    fn poll_kind(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Kind::Kept(pieces, length) = &mut self.kind {
+            let texts = std::mem::take(pieces).into_iter().map(|piece| piece.text());
+            self.kind = Kind::Pieces(Joined::new(Source::Chunks(Box::new(texts)), Some(*length)));
+        }
+        match &mut self.kind {
+            Kind::Empty | Kind::Kept(..) => Poll::Ready(None),
+            Kind::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.kind = Kind::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Kind::Line(bytes) => {
+                let bytes = std::mem::take(bytes);
+                if bytes.len() >= SEND_ALONE {
+                    self.kind = Kind::Full(LINE_FEED);
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                self.kind = Kind::Empty;
+                let mut line = Vec::with_capacity(bytes.len() + 1);
+                line.extend_from_slice(&bytes);
+                line.push(b'\n');
+                Poll::Ready(Some(Ok(Frame::data(line.into()))))
+            }
+            Kind::Pieces(pieces) => pieces.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
+            Kind::Gzip(body) => body.poll(cx).map(|next| next.map(|item| item.map(Frame::data))),
+            Kind::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
 }

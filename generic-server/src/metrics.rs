@@ -1,21 +1,27 @@
 //! Metrics, under upstream's names.
 
 mod access;
+mod comparisons;
 mod shown;
+mod steps;
+mod summary;
 mod watches;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode, header::USER_AGENT};
 use machinery::{Str, meta::status::Status};
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
     process_collector::ProcessCollector,
 };
 
 pub(crate) use access::AccessMetrics;
+pub(crate) use comparisons::keep_times_timed;
 pub use shown::ShownMetrics;
+pub(crate) use steps::{Laps, Step, note as step_took};
+pub(crate) use summary::{Summaries, Summary};
 pub(crate) use watches::WatchMetrics;
 
 use crate::{
@@ -34,7 +40,10 @@ pub struct Metrics {
     durations: HistogramVec,
     sizes: HistogramVec,
     long_running: IntGaugeVec,
-    inflight: IntGaugeVec,
+    inflight: [IntGauge; 2],
+    inqueue: [IntGauge; 2],
+    own: IntCounterVec,
+    aborts: IntCounterVec,
     slis: HistogramVec,
     body_sizes: HistogramVec,
     deprecated: IntGaugeVec,
@@ -43,16 +52,22 @@ pub struct Metrics {
     pub(crate) watches: WatchMetrics,
 }
 
-const BUCKETS: [f64; 27] = [
+/// Seconds.
+pub(crate) const BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0, 90.0, 120.0, 180.0, 300.0,
+    45.0, 60.0,
 ];
+
+/// Kinds of requests that are counted while they are here.
+const KINDS: [&str; 2] = ["readOnly", "mutating"];
 
 impl Metrics {
     /// Metrics that count nothing yet.
     pub fn new() -> Arc<Self> {
         let registry = Registry::new();
         register(&registry, Ok(HANDSHAKE_ERRORS.clone()));
+        register(&registry, Ok(comparisons::COMPARISONS.0.clone()));
+        registry.register(Box::new(steps::StepTimes::new())).expect("each name is registered once");
         registry.register(Box::new(ProcessCollector::for_self())).expect("each name is registered once");
         let labels = ["verb", "group", "version", "resource", "subresource", "scope", "component"];
         let with = |more: &[&'static str]| labels.iter().chain(more).copied().collect::<Vec<_>>();
@@ -87,11 +102,23 @@ impl Metrics {
                     &labels,
                 ),
             ),
-            inflight: register(
+            inflight: by_kind(&registry, "apiserver_current_inflight_requests", "Requests being answered now."),
+            inqueue: by_kind(&registry, "apiserver_current_inqueue_requests", "Requests that wait for their turn now."),
+            own: register(
                 &registry,
-                IntGaugeVec::new(
-                    Opts::new("apiserver_current_inflight_requests", "Requests being answered now."),
-                    &["request_kind"],
+                IntCounterVec::new(
+                    Opts::new("apiserver_selfrequest_total", "Requests that this server's own parts have made."),
+                    &["verb", "group", "resource", "subresource"],
+                ),
+            ),
+            aborts: register(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "apiserver_request_aborts_total",
+                        "Answers that were cut short: their time was over, or what they were made of has failed.",
+                    ),
+                    &labels[..6],
                 ),
             ),
             slis: register(
@@ -101,7 +128,7 @@ impl Metrics {
                         "apiserver_request_sli_duration_seconds",
                         "Time to the answer in seconds, without what a request has waited for its turn.",
                     )
-                    .buckets(BUCKETS[2..23].to_vec()),
+                    .buckets(BUCKETS[2..].to_vec()),
                     &labels,
                 ),
             ),
@@ -148,13 +175,19 @@ impl Metrics {
     /// Notes that a request begins.
     pub(crate) fn start(self: &Arc<Self>, request: &Request) -> Label {
         let info = &request.info;
-        let kind = if info.verb.is_read_only() || !info.is_resource { "readOnly" } else { "mutating" };
         let dry_run = if request.query.has("dryRun") { "All" } else { "" };
-        self.inflight.with_label_values(&[kind]).inc();
+        let running = Counted::begin(&self.inflight, request);
         let size = request.body.as_ref().and_then(|body| http_body::Body::size_hint(body).exact());
         let writes = info.is_resource && matches!(info.verb, Verb::Create | Verb::Update | Verb::Patch);
         let body = size.filter(|_| writes).map(|size| (info.verb, size));
-        Label { metrics: self.clone(), labels: Labels::of(request), kind, dry_run, body }
+        let is_own = request.headers.get(USER_AGENT).is_some_and(is_own_agent);
+        let lasts_on = info.is_resource && info.verb == Verb::Watch;
+        Label { metrics: self.clone(), labels: Labels::of(request), dry_run, body, is_own, lasts_on, _running: running }
+    }
+
+    /// Counts a request that waits for its turn until the guard is dropped.
+    pub(crate) fn waiting(&self, request: &Request) -> Counted {
+        Counted::begin(&self.inqueue, request)
     }
 
     /// Notes that a deprecated resource was asked for, and which version of Kubernetes will be without it.
@@ -163,58 +196,96 @@ impl Metrics {
     }
 
     /// Counts a watch (or another request that lasts) until the guard is dropped.
-    pub(crate) fn long_running(&self, request: &Request) -> LongRunning {
-        let gauge = self.long_running.with_label_values(&Labels::of(request).values());
-        gauge.inc();
-        LongRunning(gauge)
+    pub(crate) fn long_running(&self, request: &Request) -> Counted {
+        Counted::on(self.long_running.with_label_values(&Labels::of(request).values()))
     }
 }
 
-/// A request that lasts.
-pub(crate) struct LongRunning(prometheus::IntGauge);
+/// A request that is counted while this is there.
+pub(crate) struct Counted(IntGauge);
 
-impl Drop for LongRunning {
+impl Counted {
+    fn on(gauge: IntGauge) -> Self {
+        gauge.inc();
+        Counted(gauge)
+    }
+
+    /// On the gauge of its kind.
+    fn begin(gauges: &[IntGauge; 2], request: &Request) -> Self {
+        let info = &request.info;
+        Self::on(gauges[usize::from(info.is_resource && !info.verb.is_read_only())].clone())
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
+/// Gauges by the kind of a request, in the order of [`KINDS`].
+fn by_kind(registry: &Registry, name: &str, help: &str) -> [IntGauge; 2] {
+    let family = register(registry, IntGaugeVec::new(Opts::new(name, help), &["request_kind"]));
+    KINDS.map(|kind| family.with_label_values(&[kind]))
+}
+
+/// Whether servers of a cluster call themselves so, or controllers that are in one.
+fn is_own_agent(agent: &HeaderValue) -> bool {
+    agent.as_bytes().starts_with(b"kube-apiserver/") || agent.as_bytes().ends_with(b" (in kube-apiserver)")
+}
+
+/// Pages that have series of their own among those that are no resources.
+const PAGES: [&str; 5] = ["/healthz", "/livez", "/readyz", "/statusz", "/flagz"];
+
 /// What most families of metrics tell requests apart by. Making it allocates nothing, as the texts are short.
+#[derive(Clone)]
 struct Labels {
-    verb: Str,
+    verb: &'static str,
     group: Str,
     version: Str,
     resource: Str,
     subresource: Str,
     scope: &'static str,
+    component: &'static str,
 }
 
 impl Labels {
     fn of(request: &Request) -> Self {
         let info = &request.info;
-        let scope = match (info.is_resource, info.name.is_empty(), info.namespace.is_empty()) {
-            (false, ..) => "",
-            (_, false, _) => "resource",
-            (_, true, false) => "namespace",
-            (_, true, true) => "cluster",
+        if !info.is_resource {
+            let page = PAGES.into_iter().find(|page| info.path == *page).unwrap_or_default();
+            return Labels::bare(method(&request.method), "", page);
+        }
+        let scope = match (info.name.is_empty() && info.verb != Verb::Create, info.namespace.is_empty()) {
+            (false, _) => "resource",
+            (true, false) => "namespace",
+            (true, true) => "cluster",
         };
         Labels {
-            verb: Str::new_static(if info.is_resource { verb(info.verb) } else { method(&request.method) }),
+            verb: Some(verb_of(request)).filter(|verb| !verb.is_empty()).unwrap_or(OTHER),
             group: info.group.clone(),
             version: info.version.clone(),
             resource: info.resource.clone(),
             subresource: info.subresource.clone(),
             scope,
+            component: "apiserver",
         }
     }
 
+    /// Of what is no resource, or none that exists.
+    fn bare(verb: &'static str, scope: &'static str, page: &'static str) -> Self {
+        let none = Str::default;
+        let subresource = Str::new_static(page);
+        Labels { verb, group: none(), version: none(), resource: none(), subresource, scope, component: "" }
+    }
+
     fn values(&self) -> [&str; 7] {
-        let Labels { verb, group, version, resource, subresource, scope } = self;
-        [verb, group, version, resource, subresource, scope, "apiserver"]
+        let Labels { verb, group, version, resource, subresource, scope, component } = self;
+        [verb, group, version, resource, subresource, scope, component]
     }
 }
 
-/// The verb of a request for a resource as upstream's logs and traces name it: an apply is no patch there.
+/// The verb of a request for a resource as upstream's metrics, logs and traces name it: an apply is no patch there.
 pub(crate) fn verb_of(request: &Request) -> &'static str {
     let info = &request.info;
     match info.verb {
@@ -225,10 +296,16 @@ pub(crate) fn verb_of(request: &Request) -> &'static str {
     }
 }
 
+/// What metrics call a method that nobody knows.
+const OTHER: &str = "other";
+
 /// Methods as metrics name them: those that nobody knows are one.
 fn method(method: &Method) -> &'static str {
-    const KNOWN: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
-    KNOWN.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
+    const KNOWN: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+    match method.as_str() {
+        "HEAD" => "GET",
+        name => KNOWN.into_iter().find(|known| name == *known).unwrap_or(OTHER),
+    }
 }
 
 /// Verbs as metrics name them: some by their method.
@@ -262,13 +339,27 @@ pub(crate) struct Turn {
 pub(crate) struct Label {
     metrics: Arc<Metrics>,
     labels: Labels,
-    kind: &'static str,
     dry_run: &'static str,
     /// The size of the body that it came with, if it writes.
     body: Option<(Verb, u64)>,
+    /// A part of a server of this cluster asks.
+    is_own: bool,
+    /// Its answer is only the beginning.
+    lasts_on: bool,
+    _running: Counted,
 }
 
 impl Label {
+    /// The answer, of which it is counted when it is cut short. What is in memory never is.
+    pub(crate) fn watch_over(&self, response: Response) -> Response {
+        if response.body().is_in_memory() {
+            return response;
+        }
+        let (metrics, labels) = (self.metrics.clone(), self.labels.clone());
+        response
+            .map(|body| body.cut_short(Box::new(move || metrics.aborts.with_label_values(&labels.values()[..6]).inc())))
+    }
+
     /// Notes the answer, and how the request came to its turn.
     pub(crate) fn finish(mut self, response: &Response, elapsed: Duration, turn: &Turn) {
         let exists = ![StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(&response.status());
@@ -276,9 +367,7 @@ impl Label {
             // What does not exist, or was refused before anybody looked, must not make a series for each name that a
             // stranger tries.
             self.body = None;
-            let Labels { verb, scope, .. } = &self.labels;
-            let (verb, none) = (verb.clone(), Str::default);
-            self.labels = Labels { verb, scope, group: none(), version: none(), resource: none(), subresource: none() };
+            self.labels = Labels::bare(self.labels.verb, self.labels.scope, "");
         }
         let status = response.status();
         let (labels, dry_run) = (self.labels.values(), self.dry_run);
@@ -294,16 +383,17 @@ impl Label {
         if let Some((verb, size)) = self.body {
             self.metrics.body_sizes.with_label_values(&[group, resource, verb.name()]).observe(size as f64);
         }
-        self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(turn.waited).as_secs_f64());
-        if let Some(size) = http_body::Body::size_hint(response.body()).exact() {
+        if self.is_own {
+            self.metrics.own.with_label_values(&[verb, group, resource, subresource]).inc();
+        }
+        if dry_run.is_empty() && !self.lasts_on {
+            self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(turn.waited).as_secs_f64());
+        }
+        if matches!(verb, "GET" | "LIST")
+            && let Some(size) = http_body::Body::size_hint(response.body()).exact()
+        {
             self.metrics.sizes.with_label_values(&labels).observe(size as f64);
         }
-    }
-}
-
-impl Drop for Label {
-    fn drop(&mut self) {
-        self.metrics.inflight.with_label_values(&[self.kind]).dec();
     }
 }
 

@@ -5,7 +5,7 @@ use std::{array::from_fn, sync::OnceLock, time::Duration};
 use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
 
 use super::Operation;
-use crate::metrics::register;
+use crate::metrics::{Summaries, Summary, register};
 
 /// Seconds.
 const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
@@ -22,6 +22,7 @@ pub(super) enum Step {
 pub struct AdmissionMetrics {
     plugins: HistogramVec,
     steps: HistogramVec,
+    quantiles: Summaries,
 }
 
 impl AdmissionMetrics {
@@ -30,6 +31,11 @@ impl AdmissionMetrics {
         let histogram = |name, help, labels: &[&str]| {
             register(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()), labels))
         };
+        let quantiles = Summaries::new(
+            "apiserver_admission_step_admission_duration_seconds_summary",
+            "Time that all admission plugins took in the last hours, in seconds, by operation and step.",
+            &["type", "operation", "rejected"],
+        );
         AdmissionMetrics {
             plugins: histogram(
                 "apiserver_admission_controller_admission_duration_seconds",
@@ -41,6 +47,7 @@ impl AdmissionMetrics {
                 "Time that all admission plugins took, in seconds, by operation and step (admit or validate).",
                 &["type", "operation", "rejected"],
             ),
+            quantiles: register(registry, Ok(quantiles)),
         }
     }
 
@@ -50,27 +57,31 @@ impl AdmissionMetrics {
     }
 }
 
-/// The histograms of one plugin, each looked up when it is first needed.
+/// The histograms of one plugin, each looked up when it is first needed; and the quantiles of all together.
 pub(super) struct Times {
     metrics: AdmissionMetrics,
     plugin: Option<&'static str>,
-    known: [OnceLock<Histogram>; 16],
+    known: [OnceLock<(Histogram, Option<Summary>)>; 16],
 }
 
 impl Times {
     pub(super) fn note(&self, step: Step, operation: Operation, rejected: bool, took: Duration) {
         let place = (step as usize) * 8 + (operation as usize) * 2 + usize::from(rejected);
-        let histogram = self.known[place].get_or_init(|| {
+        let (histogram, quantiles) = self.known[place].get_or_init(|| {
             let step = match step {
                 Step::Mutate => "admit",
                 Step::Validate => "validate",
             };
             let rejected = if rejected { "true" } else { "false" };
+            let labels = [step, operation.name(), rejected];
             match self.plugin {
-                Some(name) => self.metrics.plugins.with_label_values(&[name, step, operation.name(), rejected]),
-                None => self.metrics.steps.with_label_values(&[step, operation.name(), rejected]),
+                Some(name) => (self.metrics.plugins.with_label_values(&[name, step, operation.name(), rejected]), None),
+                None => (self.metrics.steps.with_label_values(&labels), Some(self.metrics.quantiles.with(&labels))),
             }
         });
         histogram.observe(took.as_secs_f64());
+        if let Some(quantiles) = quantiles {
+            quantiles.observe(took);
+        }
     }
 }

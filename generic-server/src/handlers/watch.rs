@@ -3,7 +3,7 @@
 use std::{
     pin::{Pin, pin},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -40,6 +40,7 @@ use crate::{
 
 /// Answers the request.
 pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
+    let begun = Instant::now();
     let view = View::of_request(&target.request, &target.entry)?.compact();
     if view.media() == Media::Yaml {
         let streams = Media::readable(&target.request.extensions).iter().filter_map(|media| media.stream_name());
@@ -65,6 +66,14 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
         initial_events_end: options.send_initial_events == Some(true),
         timeout: options.timeout.or_else(|| default_timeout(target.registry.settings().min_watch_timeout)),
     };
+    let listing = watch.initial_events_end.then(|| {
+        let scope = match watch.scope {
+            Scope::Object { .. } => "resource",
+            Scope::Namespace(_) => "namespace",
+            Scope::All | Scope::Field { .. } => "cluster",
+        };
+        (begun, scope)
+    });
     let media = view.media();
     let content_type = match media {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -78,7 +87,7 @@ pub(super) async fn serve(mut target: Target) -> Result<Response, Status> {
     let watcher = span.within(pin!(target.registry.cache().watch(start, watch))).await;
     drop(span);
     let body = match watcher {
-        Ok(watcher) => events(watcher, frames, &target.request),
+        Ok(watcher) => events(watcher, frames, &target.request, listing),
         // The request was well-formed: what cannot be watched from there is told as an event, as upstream.
         Err(error @ (CacheError::Expired { .. } | CacheError::TooLarge { .. })) => {
             Body::full(frames.status(&read_error(&error)))
@@ -135,9 +144,10 @@ fn scope(target: &Target, options: &ListOptions) -> Scope {
 }
 
 /// The events as a body. It ends with the watch, or when the server goes down.
-fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
+fn events(watcher: Watcher, frames: Frames, request: &Request, listing: Option<(Instant, &'static str)>) -> Body {
     let metrics = request.extensions.get::<Arc<Metrics>>();
-    let counted = metrics.map(|metrics| (metrics.long_running(request), metrics.watches.of(&frames.entry.row)));
+    let counted =
+        metrics.map(|metrics| (metrics.long_running(request), metrics.watches.of(&frames.entry.row, listing)));
     // Waited for once a watch, not once an event: registering with the token takes its lock.
     let server_ends: Pin<Box<dyn Future<Output = ()> + Send>> = match request.extensions.get::<Lifecycle>() {
         Some(lifecycle) => Box::pin(lifecycle.stream_end()),
@@ -146,8 +156,8 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
     let state = (watcher, frames, server_ends, counted);
     // A list of partial objects cannot be made of an event: the first one ends the watch, as upstream.
     let shows = !matches!(state.1.view.accepted().form, Form::MetadataList { .. });
-    Body::stream(stream::unfold(state, move |(mut watcher, mut frames, mut server_ends, counted)| async move {
-        let frame = loop {
+    Body::stream(stream::unfold(state, move |(mut watcher, mut frames, mut server_ends, mut counted)| async move {
+        let (frame, ends_list) = loop {
             let next = tokio::select! {
                 biased;
                 next = watcher.next() => next,
@@ -159,8 +169,9 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
             if frames.failed {
                 return None;
             }
+            let ends_list = matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. });
             match frames.selected(event).await {
-                Ok(Some(frame)) => break frame,
+                Ok(Some(frame)) => break (frame, ends_list),
                 Ok(None) => {}
                 // What somebody else should have converted ends the watch, as a cache in that version would end upstream's.
                 Err(status) if frames.view.is_remote() => {
@@ -169,12 +180,15 @@ fn events(watcher: Watcher, frames: Frames, request: &Request) -> Body {
                 }
                 Err(status) => {
                     frames.failed = true;
-                    break frames.status(&status);
+                    break (frames.status(&status), false);
                 }
             }
         };
-        if let Some((_, counter)) = &counted {
+        if let Some((_, counter)) = &mut counted {
             counter.sent(frame.len());
+            if ends_list {
+                counter.listed();
+            }
         }
         Some((Ok::<_, std::convert::Infallible>(frame), (watcher, frames, server_ends, counted)))
     }))

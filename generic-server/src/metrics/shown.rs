@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType, Summary};
 
 /// What operators say of metrics that cost too much.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +91,13 @@ fn add(sum: &mut Metric, other: &Metric, kind: MetricType) {
             });
             total.set_bucket(buckets.collect());
             sum.set_histogram(total);
+        }
+        // Quantiles of several are not known.
+        MetricType::SUMMARY => {
+            let mut total = Summary::default();
+            total.set_sample_count(sum.get_summary().sample_count() + other.get_summary().sample_count());
+            total.set_sample_sum(sum.get_summary().sample_sum() + other.get_summary().sample_sum());
+            sum.set_summary(total);
         }
         // There are no others here.
         _ => {}

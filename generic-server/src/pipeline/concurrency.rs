@@ -1,17 +1,20 @@
 //! Step: whose turn is it? By priority and fairness, or by a plain limit of requests at once.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
+use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, StatusCode, header::RETRY_AFTER};
 use tokio::sync::Semaphore;
 
 use crate::response::{self, Response};
 use crate::{
     flow_control::{Flow, FlowControl, is_mutating},
+    metrics::Metrics,
     request::Request,
     table::ResourceTable,
 };
@@ -62,7 +65,12 @@ impl Concurrency {
     }
 
     /// Waits for the request's turn. What it belongs to; and the answer, if it may not run.
-    pub(super) async fn admit(&self, request: &Request, received: Instant) -> (Option<Admitted>, Option<Response>) {
+    pub(super) async fn admit(
+        &self,
+        request: &Request,
+        received: Instant,
+        metrics: &Metrics,
+    ) -> (Option<Admitted>, Option<Response>) {
         let watch = request.info.verb == Verb::Watch && request.info.is_resource;
         let lasts = request.deadline.is_none();
         match self {
@@ -83,7 +91,7 @@ impl Concurrency {
                 let work = flow.estimate(request, tables);
                 let patience = request.deadline.map_or(*patience, |deadline| (deadline - received) / 4).min(MAX_WAIT);
                 let patience = patience.saturating_sub(received.elapsed());
-                match flow.admit(request, work, patience).await {
+                match counted(flow.admit(request, work, patience), request, metrics).await {
                     Ok(seat) => (Some(Admitted { flow: Some(flow), place: Some(Box::new(seat)), watch }), None),
                     Err(rejected) => {
                         let admitted = Admitted { flow: Some(flow), place: None, watch };
@@ -91,6 +99,18 @@ impl Concurrency {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The turn, for which the request is counted as waiting if it does not come at once.
+async fn counted<T>(turn: impl Future<Output = T>, request: &Request, metrics: &Metrics) -> T {
+    let mut turn = pin!(turn);
+    match turn.as_mut().now_or_never() {
+        Some(at_once) => at_once,
+        None => {
+            let _waits = metrics.waiting(request);
+            turn.await
         }
     }
 }

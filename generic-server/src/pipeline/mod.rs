@@ -39,7 +39,7 @@ pub use impersonate::Impersonation;
 use crate::response::{self, NO_CACHE, Response};
 use crate::{
     body::Body,
-    metrics::{Metrics, Turn},
+    metrics::{Laps, Metrics, Step, Turn, step_took},
     negotiate::{Media, ServesCbor},
     request::{Request, RequestBody, RequestParts, Rest, mend_headers, waits_to_send},
     serve::{Lasting, Lifecycle, Peer},
@@ -163,6 +163,9 @@ impl Pipeline {
         let mut response = match outcome {
             Ok(response) => response,
             Err(status) => {
+                if seen.deadline.get().copied().flatten().is_some_and(|deadline| deadline <= Instant::now()) {
+                    seen.ended.get_or_init(|| ());
+                }
                 let wanted = if is_resource && seen.turn().served { wanted } else { wanted_early };
                 seen.trace.serialized(response::refusal(&status, response::or_indented(wanted)))
             }
@@ -180,6 +183,7 @@ impl Pipeline {
             let patience = self.patience();
             response = seen.answered((audit, made), wanted.is_some(), panicked, patience).record(response).await;
         }
+        response = label.watch_over(response);
         if compress {
             response = compress::compress(response);
         }
@@ -225,11 +229,13 @@ impl Pipeline {
         }
         let audit = request.audit.clone();
         seen.trace.authenticating();
-        let authenticating = audit.clock();
+        let mut laps = Laps::begin();
         let deadline = request.deadline;
         let authenticated = deadline::within(deadline, self.authentication.authenticate(&mut request)).await;
         let authenticated = authenticated.and_then(|known| known);
-        audit.took_since(Layer::Authentication, authenticating);
+        let took = laps.next();
+        step_took(Step::Authentication, took);
+        audit.took(Layer::Authentication, took);
         if let Some(notes) = request.extensions.remove::<Arc<TokenNotes>>() {
             seen.token_notes.get_or_init(|| notes);
         }
@@ -248,18 +254,20 @@ impl Pipeline {
         if let Some(refused) = audit::received(&request, received, self.patience()).await {
             return Ok(refused);
         }
+        step_took(Step::Audit, laps.next());
         seen.trace.step(self.impersonation.name());
         let impersonated = self.impersonation.impersonate(&*self.authorizer, &mut request);
         deadline::within(deadline, impersonated).await??;
+        step_took(self.impersonation.step(), laps.next());
         if let Some(refused) = not_ready::refused(self.ready.as_ref(), &request) {
             return Ok(refused);
         }
         if let Concurrency::Fair { .. } = &self.concurrency {
             seen.trace.step("priorityandfairness");
         }
-        let since = Instant::now();
-        let (found, refused) = self.concurrency.admit(&request, received).await;
-        seen.waited.get_or_init(|| since.elapsed());
+        let (found, refused) = self.concurrency.admit(&request, received, &self.metrics).await;
+        let waited = laps.next();
+        seen.waited.get_or_init(|| waited);
         if let Some(found) = found {
             seen.admitted.get_or_init(|| found);
         }
@@ -267,22 +275,22 @@ impl Pipeline {
             seen.ended.get_or_init(|| ());
             return Ok(refused);
         }
+        if let Concurrency::Fair { .. } = &self.concurrency {
+            step_took(Step::PriorityAndFairness, waited);
+        }
         seen.trace.step("authorization");
-        let since = Instant::now();
         let decision = authorize::decide(&*self.authorizer, &request).await?;
-        self.metrics.access.authorized(&decision, since.elapsed());
+        let took = laps.next();
+        self.metrics.access.authorized(&decision, took);
         let decision = seen.decision.get_or_init(|| decision);
-        audit.took(Layer::Authorization, since.elapsed());
+        audit.took(Layer::Authorization, took);
         authorize::record(decision, &audit);
         if !decision.is_allowed() {
             return authorize::refuse(decision, &request);
         }
+        step_took(Step::Authorization, took);
         let deadline = request.deadline;
-        let answer = deadline::enforce(deadline, pin!(self.front.serve(request))).await;
-        if answer.is_err() && deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            seen.ended.get_or_init(|| ());
-        }
-        answer
+        deadline::enforce(deadline, pin!(self.front.serve(request))).await
     }
 }
 

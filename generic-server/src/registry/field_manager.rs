@@ -17,6 +17,7 @@ use machinery::{
 
 use crate::{
     decode,
+    metrics::keep_times_timed,
     negotiate::Media,
     options::{FieldValidation, WriteOptions},
     registry::{Change, Registry, Write},
@@ -148,7 +149,7 @@ pub(crate) async fn track(write: &Write<'_>, registry: &Registry, old: Option<&V
         }
     }
     if let Some(old) = old {
-        apply::keep_times(old, new);
+        keep_times_timed(old, new);
     }
 }
 

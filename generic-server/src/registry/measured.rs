@@ -12,13 +12,10 @@ use machinery::Str;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry as Prometheus};
 use storage::{Error, Expect, KeyValue, Layer, Range, RangeResult, Revision, Store};
 
-use crate::{metrics::register, resource::Resource};
-
-/// Seconds.
-const BUCKETS: [f64; 22] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0,
-];
+use crate::{
+    metrics::{BUCKETS, register},
+    resource::Resource,
+};
 
 const LABELS: [&str; 3] = ["operation", "group", "resource"];
 

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     admission::Operation,
+    metrics::keep_times_timed,
     registry::field_manager,
     resource::{SecondLook, WriteContext},
 };
@@ -141,7 +142,7 @@ impl Registry {
         if !change.tracks_fields() {
             field_manager::track(write, self, Some(&old_versioned), &mut new).await;
         } else {
-            machinery::patch::apply::keep_times(&old_versioned, &mut new);
+            keep_times_timed(&old_versioned, &mut new);
         }
         self.admit(Operation::Update, write, name, Some(&old_versioned), &mut new).await?;
         if update.forgets_managers {

@@ -20,6 +20,9 @@ fn what_alerts_and_dashboards_select_is_there() {
     let made = server.request("POST", maps, Some(&json!({"metadata": {"name": "a"}})));
     assert_eq!(made.status, 201);
     assert_eq!(server.request("GET", maps, None).status, 200);
+    assert_eq!(server.request("GET", &format!("{maps}/a"), None).status, 200);
+    assert_eq!(server.request("GET", "/api/v1/configmaps", None).status, 200);
+    assert_eq!(server.request("GET", "/readyz", None).status, 200);
     let listed =
         Watch::open(server.port(), &format!("{maps}?watch=true&timeoutSeconds=1")).expect("a watch").next_event();
     assert!(listed.is_some());
@@ -34,13 +37,25 @@ fn what_alerts_and_dashboards_select_is_there() {
     let check = |family: &str, labels: &[(&str, &str)]| {
         assert!(!samples(&metrics, family, labels).is_empty(), "{family} {labels:?} is not there");
     };
-    let created = [("verb", "POST"), ("version", "v1"), ("scope", "namespace"), ("component", "apiserver")];
+    let created = [("verb", "POST"), ("version", "v1"), ("scope", "resource"), ("component", "apiserver")];
     check("apiserver_request_total", &[&created[..], &[("code", "201"), ("dry_run", "")], &maps].concat());
     for histogram in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
         let of_created = [&created[..], &maps].concat();
         check(&format!("{histogram}_count"), &of_created);
         check(&format!("{histogram}_bucket"), &[&of_created[..], &[("le", "1")]].concat());
         check(&format!("{histogram}_bucket"), &[&of_created[..], &[("le", "+Inf")]].concat());
+    }
+    // What the rules for the error budget select: reads by how far they reach, with the time that each may take, and writes.
+    for (verb, scope, bound) in [("GET", "resource", "1"), ("LIST", "namespace", "5"), ("LIST", "cluster", "30")] {
+        let of_reads = [&maps[..], &[("verb", verb), ("scope", scope), ("le", bound)]].concat();
+        check("apiserver_request_sli_duration_seconds_bucket", &of_reads);
+    }
+    check("apiserver_request_sli_duration_seconds_bucket", &[("scope", ""), ("verb", "GET"), ("le", "1")]);
+    check("apiserver_request_total", &[("subresource", "/readyz"), ("component", ""), ("code", "200")]);
+    let watched = samples(&metrics, "apiserver_request_sli_duration_seconds_count", &[("verb", "WATCH")]);
+    assert!(watched.is_empty(), "how long a watch takes says nothing: {watched:?}");
+    for step in ["authentication", "audit", "constrainedimpersonation", "priorityandfairness", "authorization"] {
+        check("apiserver_request_filter_duration_seconds_bucket", &[("filter", step), ("le", "0.0001")]);
     }
     check("apiserver_response_sizes_sum", &[("verb", "LIST"), ("resource", "configmaps")]);
     check("apiserver_request_body_size_bytes_count", &[&maps[..], &[("verb", "create")]].concat());
@@ -69,6 +84,9 @@ fn what_alerts_and_dashboards_select_is_there() {
     check("aggregator_unavailable_apiservice", &[("name", "v1.apps")]);
     check("apiserver_flowcontrol_dispatched_requests_total", &[("priority_level", "exempt")]);
     check("apiserver_client_certificate_expiration_seconds_count", &[]);
+    for bound in ["86400", "604800"] {
+        check("apiserver_client_certificate_expiration_seconds_bucket", &[("le", bound)]);
+    }
     check("apiserver_tls_handshake_errors_total", &[]);
     check("process_resident_memory_bytes", &[]);
     check("process_cpu_seconds_total", &[]);

@@ -184,5 +184,5 @@ fn what_operators_turn_off_is_off() {
     assert_eq!((deleted.status, deleted.json()["kind"].as_str()), (200, Some("Status")), "{}", deleted.text());
     let metrics = server.request("GET", "/metrics", None).text();
     assert!(!metrics.contains("apiserver_request_total"), "{metrics}");
-    assert!(metrics.contains("verb=\"unexpected\"") && !metrics.contains("apiserver_request_duration_seconds_count{component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"pods\",scope=\"namespace\",subresource=\"\",verb=\"POST\""));
+    assert!(metrics.contains("verb=\"unexpected\"") && !metrics.contains("apiserver_request_duration_seconds_count{component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"pods\",scope=\"resource\",subresource=\"\",verb=\"POST\""));
 }

@@ -22,7 +22,7 @@ use self::{
     mode::{Attempt, Mode},
     recent::Recent,
 };
-use crate::request::Request;
+use crate::{metrics::Step, request::Request};
 use auth::{Authorizer, User};
 
 /// How impersonation is judged.
@@ -38,6 +38,11 @@ impl Impersonation {
     /// Judges; counts in `registry`.
     pub fn new(constrained: bool, registry: &prometheus::Registry) -> Self {
         Impersonation { constrained, last: Recent::default(), metrics: ImpersonationMetrics::new(registry) }
+    }
+
+    /// The step as it is timed.
+    pub(super) fn step(&self) -> Step {
+        if self.constrained { Step::ConstrainedImpersonation } else { Step::Impersonation }
     }
 
     /// What the step is called.

@@ -263,6 +263,18 @@ impl Managers {
     }
 }
 
+/// The object without its `managedFields`.
+pub(super) fn without_managers(object: &Value) -> Value {
+    let mut bare = object.clone();
+    take_managers(&mut bare);
+    bare
+}
+
+/// Takes them out of an object.
+pub(super) fn take_managers(object: &mut Value) -> Option<Value> {
+    object.remove_at(&["metadata", "managedFields"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ mod plain;
 mod reconcile;
 mod remove;
 mod scale;
+mod times;
 mod types;
 mod updater;
 mod validate;
@@ -24,11 +25,12 @@ pub use field_set::{FieldSet, FieldSetError};
 pub use managers::ManagedFieldsError;
 pub use plain::{PlainError, apply_plain};
 pub use scale::Scale;
+pub use times::{Compared, keep_times};
 
 use crate::meta::GroupVersionKind;
 use crate::schema::Schema;
 use crate::{Str, Value};
-use managers::{Entry, Managers, Operation};
+use managers::{Entry, Managers, Operation, take_managers, without_managers};
 use types::Type;
 use updater::{Conflict, Failure, Updater};
 
@@ -418,38 +420,10 @@ fn strip(managers: &mut Managers, manager: &Entry) {
     managers.0.retain(|e| !e.set.is_empty());
 }
 
-fn without_managers(object: &Value) -> Value {
-    let mut bare = object.clone();
-    take_managers(&mut bare);
-    bare
-}
-
-fn take_managers(object: &mut Value) -> Option<Value> {
-    object.remove_at(&["metadata", "managedFields"])
-}
-
 fn set_managers(object: &mut Value, managers: Managers) {
     match managers.encode() {
         Some(fields) => object.set(&["metadata", "managedFields"], fields),
         None => drop(take_managers(object)),
-    }
-}
-
-/// Keeps the old times if a write changed nothing else: the object is then as it was. Both are whole objects.
-pub fn keep_times(old: &Value, new: &mut Value) {
-    let (Some(Value::Array(before)), Some(Value::Array(after))) =
-        (old.at(&["metadata", "managedFields"]), new.at(&["metadata", "managedFields"]))
-    else {
-        return;
-    };
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        entry.remove_at(&["time"]);
-        entry
-    };
-    let same = before.len() == after.len() && before.iter().zip(after.iter()).all(|(a, b)| timeless(a) == timeless(b));
-    if same && before != after && without_managers(old) == without_managers(new) {
-        new.set(&["metadata", "managedFields"], Value::Array(before.clone()));
     }
 }
 
