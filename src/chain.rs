@@ -23,7 +23,7 @@ use generic_server::{
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Listers, Placement, Registries, RegistrySettings, register_storage_operations},
     serve::Lifecycle,
-    table::{CacheMetrics, ResourceTable, StorageMetrics},
+    table::{CacheMetrics, ResourceTable, StorageMetrics, StoreMetrics},
     tasks::{Task, Tasks},
 };
 use kube_core::{
@@ -303,6 +303,7 @@ fn observe_storage(
     registry.register(Box::new(available)).context("metrics of APIServices")?;
     register_storage_operations(registry);
     registry.register(Box::new(CacheMetrics::new(tables.all()))).context("metrics of the caches")?;
+    registry.register(Box::new(StoreMetrics::default())).context("metrics of the store")?;
     Ok(StorageMetrics::new(registry, store.clone(), tables.all()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use machinery::meta::status::Status;
-use storage::cache::{CacheEntry, EventType, Object, ReadAt, Snapshot, WatchEvent};
+use storage::cache::{CacheEntry, EventType, FoundBy, Object, ReadAt, Snapshot, WatchEvent};
 
 use super::{
     list::{Page, go_on_after},
@@ -47,6 +47,7 @@ pub(super) async fn select(
     let limit = if options.resource_version == "0" { 0 } else { options.limit };
     let shard = options.selection.shard();
     let mut meta = ListMeta { revision: snapshot.revision(), continuation: String::new(), remaining: None, shard };
+    let search = (FoundBy::Walk, candidates.len());
     let mut objects: Vec<Arc<Object>> = Vec::new();
     let mut batches = lister.stream_in_version(version.clone(), candidates.clone());
     let mut rest = candidates.into_iter();
@@ -54,14 +55,14 @@ pub(super) async fn select(
         for (bytes, object) in batch.iter().zip(rest.by_ref()) {
             if limit > 0 && objects.len() == limit {
                 meta.continuation = go_on_after(&objects[limit - 1], &prefix, snapshot, at);
-                return Ok(Page { objects, meta });
+                return Ok(Page { objects, meta, search });
             }
             if is_selected(lister, row, &options.selection, &object, bytes)? {
                 objects.push(object);
             }
         }
     }
-    Ok(Page { objects, meta })
+    Ok(Page { objects, meta, search })
 }
 
 /// What a watch with a selector tells of an event among all objects of these names; nothing if the object neither is

@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use audit::Layer;
 use machinery::meta::status::Status;
-use storage::cache::{CacheEntry, CacheError, Filter, Object, ReadAt, Snapshot, Term};
+use storage::cache::{CacheEntry, CacheError, Filter, FoundBy, Object, ReadAt, Snapshot, Term};
 
 use super::{
     Target,
@@ -39,6 +39,8 @@ pub(super) struct Page {
     pub objects: Vec<Arc<Object>>,
     /// What the list says about itself.
     pub meta: ListMeta,
+    /// How the objects were found, and how many were looked at.
+    pub search: (FoundBy, usize),
 }
 
 /// Reads the page that the options ask for.
@@ -58,12 +60,15 @@ pub(super) async fn read_page(
         Err(error) => return Err(read_error(&error)),
     };
     traces::event("Ready", |_| {});
-    match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
+    let page = match view.remote_version().filter(|_| options.selection.looks_into_objects()) {
         Some(version) => {
             converted::select(registry.lister(), view.row(), version, namespace, options, &snapshot, at).await
         }
         None => select(registry, namespace, options, &snapshot, at),
-    }
+    }?;
+    let (by, looked_at) = page.search;
+    registry.cache().note_list(by, looked_at, page.objects.len());
+    Ok(page)
 }
 
 fn select(
@@ -86,7 +91,7 @@ fn select(
         let found = snapshot.get(&format!("{prefix}{name}"));
         let object = found.map(|e| e.object().ok_or_else(|| registry.unreadable_items(&[e]))).transpose()?;
         let objects = object.filter(|object| options.selection.matches(object)).cloned().into_iter().collect();
-        return Ok(Page { objects, meta });
+        return Ok(Page { objects, meta, search: (FoundBy::Walk, 1) });
     }
     let start = options.continuation.as_ref().map(|c| format!("{prefix}{}", c.start));
     let mut objects = Vec::new();
@@ -94,6 +99,8 @@ fn select(
     // An index answers for pinned fields and labels (pods of a node, of an application) without a look at the others.
     let terms = options.selection.terms();
     if let Some(indexed) = snapshot.by_terms(&terms, &prefix, start.as_deref()) {
+        let is_field = terms.iter().any(|term| matches!(term, Term::Field(..)));
+        let search = (if is_field { FoundBy::Field } else { FoundBy::Label }, indexed.len());
         for object in indexed.into_iter().filter(|object| options.selection.matches(object)) {
             objects.push(object.clone());
             if objects.len() == limit {
@@ -113,11 +120,12 @@ fn select(
                 break;
             }
         }
-        return Ok(Page { objects, meta });
+        return Ok(Page { objects, meta, search });
     }
-    let (everything, mut unreadable) = (options.selection.is_everything(), Vec::new());
+    let (everything, mut unreadable, mut looked_at) = (options.selection.is_everything(), Vec::new(), 0);
     let mut entries = snapshot.range(&prefix, start.as_deref());
     while let Some(entry) = entries.next() {
+        looked_at += 1;
         let object = match entry {
             CacheEntry::Object(object) => object,
             CacheEntry::Broken(_) => {
@@ -141,7 +149,7 @@ fn select(
     if !unreadable.is_empty() {
         return Err(registry.unreadable_items(&unreadable));
     }
-    Ok(Page { objects, meta })
+    Ok(Page { objects, meta, search: (FoundBy::Walk, looked_at) })
 }
 
 /// The token of a list that goes on after this object.

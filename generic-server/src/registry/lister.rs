@@ -85,6 +85,11 @@ impl Lister {
         })
     }
 
+    /// The watch cache, if it has been needed.
+    pub fn running_cache(&self) -> Option<&Arc<Cache>> {
+        self.cache.get()
+    }
+
     /// The selectable fields that the cache has an index by: those that every node's agent selects by.
     pub fn indexed_fields(&self) -> Vec<usize> {
         let fields = &self.row.selectable_fields;

@@ -1,8 +1,10 @@
 //! The rows of one server, by group. A table is immutable; one with another group differs from it in that group alone, so
 //! that thousands of groups can come and go one by one.
 
+mod cache_metrics;
 mod install;
 mod metrics;
+mod store_metrics;
 
 use std::{
     collections::HashMap,
@@ -20,8 +22,10 @@ use crate::{
     resource::Resource,
 };
 
+pub use cache_metrics::CacheMetrics;
 pub use install::{Endpoints, entries};
-pub use metrics::{CacheMetrics, StorageMetrics};
+pub use metrics::StorageMetrics;
+pub use store_metrics::StoreMetrics;
 
 /// A row, and who serves it.
 pub struct TableEntry {

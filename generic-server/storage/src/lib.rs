@@ -24,6 +24,7 @@ pub mod etcd;
 mod layer;
 pub mod limits;
 pub mod memory;
+pub mod tally;
 mod watchers;
 
 pub use api::*;

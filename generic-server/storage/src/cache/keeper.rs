@@ -108,6 +108,7 @@ pub(super) async fn list(store: &dyn Store, shared: &Arc<Shared>, at: Option<Rev
     let mut found = page(None, at).await?;
     let at = at.unwrap_or(found.revision);
     loop {
+        shared.counters.store_objects.add(found.items.len());
         let next = match found.items.last() {
             Some(last) if found.remaining > 0 => Some(format!("{}\0", last.key)),
             _ => None,

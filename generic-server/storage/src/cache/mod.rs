@@ -38,7 +38,7 @@ pub use change::{Change, EventType, Everything, Filter, WatchEvent};
 pub use follow::{Followed, Follower};
 pub use forms::FormId;
 pub use index::Term;
-pub use metrics::Metrics;
+pub use metrics::{FoundBy, Metrics, Waits};
 pub use object::{Broken, CacheEntry, Decode, DecodeError, Decoded, Object};
 pub use reader::{Cache, CacheError, ReadAt};
 pub use snapshot::Snapshot;

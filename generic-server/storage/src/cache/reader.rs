@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    CacheOptions, Metrics,
+    CacheOptions, FoundBy, Metrics,
     asking::Asking,
     forms::FormId,
     keeper::{self, list},
@@ -170,33 +170,51 @@ impl Cache {
     /// A snapshot; see [`ReadAt`]. Waits (at most [`CacheOptions::patience`]) only if the cache is behind or not ready. If it is not
     /// ready by then, the store itself is read: only watches need the cache.
     pub async fn read(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
-        match self.read_cached(at).await {
-            Err(CacheError::NotReady) => self.read_unready(at).await,
+        let counters = &self.shared.counters;
+        let mut from_store = false;
+        let read = match self.at_once(at)? {
+            Some(snapshot) => Ok(snapshot).inspect(|_| counters.was_fresh(at != ReadAt::Any)),
+            None => self.in_time(at, &mut from_store).await,
+        };
+        if at == ReadAt::Latest {
+            counters.latest_reads[usize::from(read.is_ok())][usize::from(from_store)].add(1);
+        }
+        read
+    }
+
+    /// [`Cache::read`] of what is not there at once; tells whether the store had to be asked.
+    async fn in_time(&self, at: ReadAt, from_store: &mut bool) -> Result<Snapshot, CacheError> {
+        match self.read_slowly(at, from_store).await {
+            Err(CacheError::NotReady) => {
+                *from_store = true;
+                self.read_unready(at).await
+            }
             done => done,
         }
     }
 
     /// [`Cache::read`] of what the cache has, or will have in time.
     pub(super) async fn read_cached(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
-        match self.phase() {
-            Phase::Stopped => return Err(CacheError::Stopped),
-            Phase::Starting => {}
-            Phase::Live | Phase::Detached => match at {
-                ReadAt::Any => return Ok(self.latest()),
-                ReadAt::NotOlderThan(revision) => {
-                    if self.revision() >= revision {
-                        return Ok(self.latest());
-                    }
-                }
-                ReadAt::Latest => {
-                    if let Some(delivered) = self.delivered() {
-                        return Ok(self.known(Some(delivered)));
-                    }
-                }
-                ReadAt::Exact(_) => {}
-            },
+        match self.at_once(at)? {
+            Some(snapshot) => Ok(snapshot),
+            None => self.read_slowly(at, &mut false).await,
         }
-        self.read_slowly(at).await
+    }
+
+    /// [`Cache::read`] of what the cache has already.
+    fn at_once(&self, at: ReadAt) -> Result<Option<Snapshot>, CacheError> {
+        Ok(match (self.phase(), at) {
+            (Phase::Stopped, _) => return Err(CacheError::Stopped),
+            (Phase::Starting, _) | (_, ReadAt::Exact(_)) => None,
+            (_, ReadAt::Any) => Some(self.latest()),
+            (_, ReadAt::NotOlderThan(revision)) => (self.revision() >= revision).then(|| self.latest()),
+            (_, ReadAt::Latest) => self.delivered().map(|delivered| self.known(Some(delivered))),
+        })
+    }
+
+    /// A list of a client was answered: how its objects were found, how many were looked at, and how many it has.
+    pub fn note_list(&self, by: FoundBy, looked_at: usize, answered: usize) {
+        self.shared.counters.found(by, looked_at, answered);
     }
 
     /// The entry of one key; see [`ReadAt`]. Where the cache may be behind, or is not there yet, it is what the store answers:
@@ -207,7 +225,10 @@ impl Cache {
             ReadAt::Any if self.phase() == Phase::Starting => 0,
             ReadAt::NotOlderThan(revision) if self.phase() == Phase::Starting => revision,
             ReadAt::Exact(revision) => return self.get_exact(key, revision).await,
-            _ => return Ok(self.read(at).await?.get(key).cloned()),
+            _ => match self.at_once(at)? {
+                Some(snapshot) => return Ok(snapshot.get(key).cloned()),
+                None => return Ok(self.in_time(at, &mut false).await?.get(key).cloned()),
+            },
         };
         let latest = async {
             if self.is_live() && self.revision() >= self.asking.revision(&*self.store).await? {
@@ -221,7 +242,7 @@ impl Cache {
         }
         match tokio::time::timeout(self.shared.options.patience, latest).await {
             Ok(Ok((entry, revision))) if revision >= least => Ok(entry),
-            Ok(Ok(_)) => Ok(self.read(at).await?.get(key).cloned()),
+            Ok(Ok(_)) => Ok(self.in_time(at, &mut false).await?.get(key).cloned()),
             Ok(Err(error)) => Err(CacheError::Store(error)),
             Err(_) => Err(CacheError::Store(Error::Timeout(format!("reading {key}")))),
         }
@@ -266,7 +287,7 @@ impl Cache {
         }
     }
 
-    async fn read_slowly(&self, at: ReadAt) -> Result<Snapshot, CacheError> {
+    async fn read_slowly(&self, at: ReadAt, from_store: &mut bool) -> Result<Snapshot, CacheError> {
         let deadline = Instant::now() + self.shared.options.patience;
         match tokio::time::timeout_at(deadline, self.ready()).await {
             Ok(ready) => ready?,
@@ -289,7 +310,10 @@ impl Cache {
                 };
                 match self.wait_for(revision, deadline).await {
                     // The feed is late: the store itself has what the cache has not.
-                    Err(CacheError::TooLarge { .. }) => self.read_from_store(None).await,
+                    Err(CacheError::TooLarge { .. }) => {
+                        *from_store = true;
+                        self.read_from_store(None).await
+                    }
                     done => done,
                 }
             }
@@ -316,6 +340,13 @@ impl Cache {
 
     /// Waits until the cache is complete up to `revision`.
     async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Snapshot, CacheError> {
+        let begun = Instant::now();
+        let found = self.fresh(revision, deadline).await;
+        self.shared.counters.waited(begun.elapsed());
+        found
+    }
+
+    async fn fresh(&self, revision: Revision, deadline: Instant) -> Result<Snapshot, CacheError> {
         loop {
             let fresh = self.shared.fresh.notified();
             tokio::pin!(fresh);
@@ -451,16 +482,10 @@ impl Cache {
             objects: latest.len() as u64,
             object_bytes: latest.tree().bytes() as u64,
             form_bytes: self.shared.forms.bytes() as u64,
+            revision: self.revision(),
             window_changes: window_changes as u64,
             window_bytes: window_bytes as u64,
-            changes: counters.changes.get(),
-            broken: counters.broken.get(),
-            lists: counters.lists.get(),
-            store_watches: counters.store_watches.get(),
-            watchers: counters.watchers.get(),
-            lagged: counters.lagged.get(),
-            wakeups: counters.wakeups.get(),
-            store_reads: counters.store_reads.get(),
+            ..counters.read()
         }
     }
 }

@@ -241,6 +241,7 @@ impl Watcher {
             initial.take(&self.seat.log.scope, &*self.filter);
         }
         if let Some(object) = initial.entries.pop_front() {
+            self.cache.shared.counters.initial_events.add(1);
             return Some(WatchEvent::Object { kind: EventType::Added, object, change: None });
         }
         if initial.from.is_some() {

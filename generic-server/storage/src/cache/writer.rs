@@ -263,7 +263,11 @@ impl Sink for Feed {
 
     fn progress(&self, revision: Revision) {
         let feed = self.shared.writer.lock();
-        if *feed == self.number && revision > self.shared.revision() {
+        if *feed != self.number {
+            return;
+        }
+        self.shared.counters.bookmarks.add(1);
+        if revision > self.shared.revision() {
             self.shared.latest.write().advance(revision);
             self.shared.revision.store(revision, Ordering::SeqCst);
             self.shared.fresh.notify_waiters();

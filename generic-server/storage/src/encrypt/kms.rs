@@ -22,6 +22,7 @@ use super::{
     error::{CipherError, EncryptionFault, KmsError, ObjectError, UnwellPlugin},
     keys::random,
 };
+use crate::tally::{DATA_KEY_FAILURES, DATA_KEY_MISSES, DATA_KEYS};
 
 /// How often a plugin that is well, or not, is asked for its status.
 const POLL: Duration = Duration::from_secs(60);
@@ -344,6 +345,7 @@ impl Worker {
                 }
                 call = called.recv() => {
                     let Some(Call { object, tell }) = call else { return };
+                    DATA_KEY_MISSES.add();
                     let (shared, channel, timeout) = (self.shared.clone(), channel.clone(), self.timeout);
                     tokio::spawn(async move {
                         let result = data_key(&shared, &channel, timeout, &object).await;
@@ -374,6 +376,16 @@ impl Worker {
             *lock(&self.shared.current) = Some(Arc::new(next));
             return Ok(());
         }
+        let made = self.make(channel, until).await;
+        if made.is_err() {
+            DATA_KEY_FAILURES.add();
+        }
+        made
+    }
+
+    /// Makes a new seed, which is used to write until then.
+    async fn make(&self, channel: &Channel, until: Instant) -> Result<(), KmsError> {
+        let begun = Instant::now();
         let seed: [u8; SEED] = random()?;
         let request = EncryptRequest { plaintext: seed.to_vec(), uid: uid()? };
         let made: EncryptResponse = call(channel, self.timeout, "Encrypt", request).await?;
@@ -387,6 +399,7 @@ impl Worker {
         check(&object)?;
         self.shared.keep(&object, Kept::own(DataKey::new(seed.to_vec(), TYPE_SEED)?));
         *lock(&self.shared.current) = Some(Arc::new(Current { seed: seed.to_vec(), object, until }));
+        DATA_KEYS.note(begun.elapsed().as_secs_f64());
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::Shared;
-use crate::Error;
+use crate::{Error, tally::LEASE_KEYS};
 
 /// A lease may be used for new keys for this part of its TTL, and at most for as long as the options say.
 const REUSE_PART: u32 = 20;
@@ -29,7 +29,13 @@ impl Leases {
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
         let mut leases = self.0.lock().await;
         let now = Instant::now();
-        leases.retain(|_, lease| lease.until > now && lease.keys < MOST_KEYS);
+        leases.retain(|_, lease| {
+            let goes_on = lease.until > now && lease.keys < MOST_KEYS;
+            if !goes_on {
+                LEASE_KEYS.note(lease.keys as f64);
+            }
+            goes_on
+        });
         if let Some(lease) = leases.get_mut(&seconds) {
             lease.keys += 1;
             return Ok(lease.id);
@@ -40,7 +46,9 @@ impl Leases {
             async move { client.grant(ttl as i64, None).await }
         });
         let id = granted.await?.id();
-        if !reuse.is_zero() {
+        if reuse.is_zero() {
+            LEASE_KEYS.note(1.0);
+        } else {
             leases.insert(seconds, Lease { id, until: now + reuse, keys: 1 });
         }
         Ok(id)

@@ -13,6 +13,27 @@ async fn a_consistent_read_has_every_acknowledged_write() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn reads_and_how_long_they_wait_are_counted() {
+    let (store, cache) = memory_and_cache().await;
+    let revision = put(&*store, "a/x", "l f 1").await;
+    cache.read(ReadAt::Latest).await.unwrap();
+    cache.read(ReadAt::NotOlderThan(revision)).await.unwrap();
+    cache.read(ReadAt::Any).await.unwrap();
+    cache.get("/r/things/a/x", ReadAt::Latest).await.unwrap();
+    assert!(cache.read(ReadAt::NotOlderThan(revision + 1)).await.is_err());
+    let metrics = cache.metrics();
+    assert_eq!(metrics.latest_reads, [[0, 0], [1, 0]], "a get is no list");
+    assert_eq!((metrics.waits.counts[0], metrics.waits.counts.iter().sum::<u64>()), (2, 3));
+    assert!(metrics.waits.sum >= std::time::Duration::from_secs(3), "as long as a read is patient");
+    cache.note_list(FoundBy::Field, 3, 2);
+    let metrics = cache.metrics();
+    assert_eq!((metrics.searches, metrics.listed), ([(0, 0), (1, 3), (0, 0)], 2));
+    let mut watcher = cache.watch(Start::Initial(ReadAt::Any), all()).await.unwrap();
+    assert_eq!(drain(&mut watcher), ["A a/x=1@1"]);
+    assert_eq!(cache.metrics().initial_events, 1);
+}
+
 #[tokio::test]
 async fn writes_elsewhere_move_the_revision_of_reads() {
     let (store, cache) = memory_and_cache().await;
