@@ -1,9 +1,10 @@
 //! The rules of custom resources (`x-kubernetes-validations`): compiled from their schema, and run on objects.
 
 mod definition;
+mod metrics;
 mod run;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use cel::{Decl, Env, Program, Type};
 use generic_server::offload;
@@ -14,6 +15,7 @@ use machinery::{
 };
 
 pub(crate) use definition::errors as definition_errors;
+pub(crate) use metrics::{compared, register as register_metrics};
 pub(crate) use run::run;
 
 /// What one evaluation may cost (upstream's PerCallLimit).
@@ -165,7 +167,7 @@ impl RuleTree {
         let written = limits.map_or(&[][..], |v| &v.rules);
         let decl = if written.is_empty() { None } else { Decl::of_schema(schema, root, "self").map(Arc::new) };
         let rules: Vec<Rule> = match &decl {
-            Some(decl) => written.iter().filter_map(|rule| Rule::of(rule, schema, decl)).collect(),
+            Some(decl) => compiled(written, schema, decl),
             None => Vec::new(),
         };
         if rules.is_empty() && fields.is_empty() && values.is_none() && items.is_none() {
@@ -177,6 +179,14 @@ impl RuleTree {
         let type_name = limits.map(|v| v.type_name.clone()).unwrap_or_default();
         Some(RuleTree { rules, decl, type_name, fields, values, items, list_type: schema.list_type.clone(), cost })
     }
+}
+
+/// The rules of a schema, compiled.
+fn compiled(written: &[Value], schema: &Schema, decl: &Arc<Decl>) -> Vec<Rule> {
+    let begun = Instant::now();
+    let rules = written.iter().filter_map(|rule| Rule::of(rule, schema, decl)).collect();
+    metrics::compiled(begun.elapsed());
+    rules
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Runs the rules on an object.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use cel::{Error, Program, Value as CelValue, from_json};
 use machinery::{
@@ -11,7 +11,7 @@ use machinery::{
     value::{Path, Segment},
 };
 
-use super::{CALL_LIMIT, OBJECT_LIMIT, Rule, RuleTree};
+use super::{CALL_LIMIT, OBJECT_LIMIT, Rule, RuleTree, metrics};
 
 /// The longest message that an expression can make, in bytes.
 const LONGEST_MESSAGE: usize = 5 * 1024;
@@ -44,8 +44,11 @@ impl Run {
         at: &Path<'_>,
     ) -> Result<(), Stop> {
         let nothing = new.is_null() && tree.decl.as_ref().is_some_and(|d| d.nullable);
-        for rule in tree.rules.iter().filter(|_| !nothing) {
-            self.rule(tree, rule, new, old, same, at)?;
+        if !nothing && !tree.rules.is_empty() {
+            let begun = Instant::now();
+            let ran = tree.rules.iter().try_for_each(|rule| self.rule(tree, rule, new, old, same, at));
+            metrics::evaluated(begun.elapsed());
+            ran?;
         }
         match new {
             Value::Array(items) => match &tree.items {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use machinery::Str;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 
+use crate::rules;
+
 /// What went wrong with a conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -52,8 +54,9 @@ impl ConversionMetrics {
         }
     }
 
-    /// Adds them to those that the server shows.
+    /// Adds them, and those of custom resources' rules, to those that the server shows.
     pub fn register(&self, registry: &Registry) {
+        rules::register_metrics(registry);
         let collectors: [Box<dyn prometheus::core::Collector>; 3] =
             [Box::new(self.requests.clone()), Box::new(self.latencies.clone()), Box::new(self.by_definition.clone())];
         for collector in collectors {

@@ -230,7 +230,7 @@ impl Rules {
 
     /// What an update makes wrong.
     fn update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = schema::validate_update(&self.schema, old, new, &Path::ROOT);
+        let mut errors = ratchet(&self.schema, old, new, &Path::ROOT);
         errors.extend(self.scale_errors(new));
         errors.extend(self.embedded(new));
         if self.lists(old).is_empty() {
@@ -246,7 +246,7 @@ impl Rules {
         if let (Some(status), Some(schema)) = (new.get("status"), self.status_schema()) {
             let at = Path::ROOT.field("status");
             errors.extend(match old.get("status") {
-                Some(old) => schema::validate_update(schema, old, status, &at),
+                Some(old) => ratchet(schema, old, status, &at),
                 None => schema::validate(schema, status, &at),
             });
         }
@@ -261,6 +261,13 @@ impl Rules {
     fn status_schema(&self) -> Option<&Schema> {
         self.schema.as_object()?.field("status").map(|f| &f.schema)
     }
+}
+
+/// What an update makes wrong that was not so before, counted.
+fn ratchet(schema: &Schema, old: &Value, new: &Value, at: &Path<'_>) -> Vec<FieldError> {
+    let (errors, compared) = schema::ratchet(schema, old, new, at);
+    rules::compared(compared);
+    errors
 }
 
 impl Strategy for CustomStrategy {

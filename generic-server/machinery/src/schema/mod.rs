@@ -27,4 +27,4 @@ pub use pattern::Pattern;
 pub use prune::{prune, prune_part};
 pub use strict::in_document_order;
 pub use types::*;
-pub use validate::{has_format, is_known_format, list_errors, validate, validate_lists, validate_update};
+pub use validate::{has_format, is_known_format, list_errors, ratchet, validate, validate_lists, validate_update};
