@@ -302,6 +302,7 @@ fn observe_storage(
     let available = aggregator::Availability::new(aggregator.registry.cache().clone());
     registry.register(Box::new(available)).context("metrics of APIServices")?;
     register_storage_operations(registry);
+    outbound::register_requests(registry);
     registry.register(Box::new(CacheMetrics::new(tables.all()))).context("metrics of the caches")?;
     registry.register(Box::new(StoreMetrics::default())).context("metrics of the store")?;
     Ok(StorageMetrics::new(registry, store.clone(), tables.all()))

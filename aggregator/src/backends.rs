@@ -12,7 +12,9 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use generic_server::{discovery::Resources, endpoint::Endpoint, registry::Lister, tasks::Task};
 use machinery::{Str, Value, meta::GroupVersion};
-use outbound::{HttpsClient, Identity, Resolver, ServiceRef, Trust, Unavailable, egress::Network};
+use outbound::{
+    Asker, HttpsClient, Identity, Resolver, ServerCertificates, ServiceRef, Trust, Unavailable, egress::Network,
+};
 use storage::cache::{Everything, Followed, Scope, WatchEvent};
 
 use crate::local::AUTOMANAGED;
@@ -28,6 +30,8 @@ pub(crate) struct Backend {
     spec: Value,
     /// None if the caBundle is no bundle: then nothing can be trusted.
     pub(crate) client: Result<HttpsClient, String>,
+    /// What is wrong with its certificates.
+    pub(crate) certificates: ServerCertificates,
     pub(crate) resolver: Arc<Resolver>,
     pub(crate) proxied: Proxied,
     /// Whether it can be reached, as far as is known; not at first.
@@ -45,13 +49,15 @@ impl Backend {
         let number = |key: &str| spec.get(key).and_then(Value::as_i64).unwrap_or(0);
         let port = service.get("port").and_then(Value::as_i64).and_then(|p| u16::try_from(p).ok()).unwrap_or(443);
         let service = ServiceRef { namespace: text(service, "namespace"), name: text(service, "name"), port };
+        let certificates = ServerCertificates::new(Asker::Aggregator);
         let unknown = Unavailable { reason: "Unknown", message: "not checked yet".to_owned() };
         Some(Backend {
             group: text(spec, "group"),
             version: text(spec, "version"),
             group_priority: number("groupPriorityMinimum"),
             version_priority: number("versionPriority"),
-            client: client(spec, &service, all),
+            client: client(spec, &service, all, &certificates),
+            certificates,
             service,
             spec: spec.clone(),
             resolver: all.resolver.clone(),
@@ -220,7 +226,12 @@ pub(crate) fn follow(registry: Arc<Lister>, backends: Arc<Backends>) -> Task {
 }
 
 /// A client that trusts what the APIService says, and shows the front proxy's certificate.
-fn client(spec: &Value, service: &ServiceRef, all: &Backends) -> Result<HttpsClient, String> {
+fn client(
+    spec: &Value,
+    service: &ServiceRef,
+    all: &Backends,
+    certificates: &ServerCertificates,
+) -> Result<HttpsClient, String> {
     let insecure = spec.get("insecureSkipTLSVerify").and_then(Value::as_bool).unwrap_or(false);
     let bundle = STANDARD.decode(spec.str_at(&["caBundle"]).unwrap_or("")).map_err(|e| e.to_string())?;
     let trust = match bundle.as_slice() {
@@ -229,6 +240,6 @@ fn client(spec: &Value, service: &ServiceRef, all: &Backends) -> Result<HttpsCli
         bundle => Trust::Bundle(bundle),
     };
     let dial = all.resolver.egress.to(Network::Cluster);
-    let client = outbound::client_through(dial, trust, Some(service.server_name()), Some(&all.proxy));
+    let client = outbound::client_noting(dial, trust, Some(service.server_name()), Some(&all.proxy), certificates);
     client.map_err(|error| error.to_string())
 }

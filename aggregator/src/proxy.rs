@@ -40,14 +40,19 @@ impl Endpoint for Backend {
             true => ClientSpan::default(),
             false => ClientSpan::begin(&request.method, &mut headers, &uri.to_string()),
         };
+        let audit = request.audit.clone();
+        let annotate = |key: String, why: &'static str| audit.annotate(key, why);
         match generic_server::proxy::forward(client, &mut request, uri, headers).await {
             Ok(response) => {
                 span.answered(response.status());
+                self.certificates.answered(&host, annotate);
                 let redirects = self.proxied.rejects_redirects && sends_elsewhere(&response);
                 Ok(if redirects { redirected() } else { response.map(|body| body.holding(Box::new(span))) })
             }
             Err(error) => {
-                span.failed(&error.to_string());
+                let why = error.to_string();
+                span.failed(&why);
+                self.certificates.failed(&host, &why, annotate);
                 Ok(match error {
                     ForwardError::Unreachable(why) => unreachable(&why),
                     ForwardError::Protocol(why) | ForwardError::Broken(why) => {

@@ -53,7 +53,18 @@ impl Webhook {
 
     /// A server that answers requests by their path, too.
     pub fn serve(names: &[&str], answer: impl Fn(&str, Value) -> Answer + Send + Sync + 'static) -> Self {
-        let (bundle, tls) = identity(names);
+        Self::with(identity(names), answer)
+    }
+
+    /// The same, with a certificate of nothing but a common name.
+    pub fn serve_nameless(name: &str, answer: impl Fn(&str, Value) -> Answer + Send + Sync + 'static) -> Self {
+        Self::with(identity_of(name, &[]), answer)
+    }
+
+    fn with(
+        (bundle, tls): (String, rustls::ServerConfig),
+        answer: impl Fn(&str, Value) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -98,8 +109,12 @@ impl Webhook {
 
 /// An authority (PEM), and what serves with a certificate of it.
 pub(crate) fn identity(names: &[&str]) -> (String, rustls::ServerConfig) {
+    identity_of("webhook", names)
+}
+
+fn identity_of(common_name: &str, names: &[&str]) -> (String, rustls::ServerConfig) {
     let authority = Authority::new("webhooks");
-    let own = authority.issue("webhook", &[], names);
+    let own = authority.issue(common_name, &[], names);
     let (chain, key) = own.parsed();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)

@@ -9,6 +9,7 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use traces::Dial;
 
 use crate::{
+    certificates::ServerCertificates,
     connector::Connector,
     tls::{ClientError, Identity, Trust, server_name, tls_config},
 };
@@ -52,7 +53,21 @@ pub fn client_through(
     server_name: Option<String>,
     identity: Option<&Identity>,
 ) -> Result<HttpsClient, ClientError> {
-    build(dial, trust, server_name, identity, false)
+    build(dial, trust, server_name, identity, Kind { plain: false, certificates: None })
+}
+
+/// [`client_through`], which notes what is wrong with the server's certificates.
+///
+/// # Errors
+/// As [`client`].
+pub fn client_noting(
+    dial: Option<&Dial>,
+    trust: Trust<'_>,
+    server_name: Option<String>,
+    identity: Option<&Identity>,
+    certificates: &ServerCertificates,
+) -> Result<HttpsClient, ClientError> {
+    build(dial, trust, server_name, identity, Kind { plain: false, certificates: Some(certificates) })
 }
 
 /// A client of one webhook, which may send on to another place, with TLS or without it.
@@ -61,8 +76,9 @@ pub(crate) fn webhook_client(
     trust: Trust<'_>,
     server_name: Option<String>,
     identity: Option<&Identity>,
+    certificates: &ServerCertificates,
 ) -> Result<HttpsClient, ClientError> {
-    build(dial, trust, server_name, identity, true)
+    build(dial, trust, server_name, identity, Kind { plain: true, certificates: Some(certificates) })
 }
 
 /// A client for what is served within the cluster: with TLS or without it, as the URL says, and whoever serves it. `dial`
@@ -71,7 +87,15 @@ pub(crate) fn webhook_client(
 /// # Errors
 /// TLS cannot be spoken here.
 pub fn plain_client(dial: Option<&Dial>) -> Result<HttpsClient, ClientError> {
-    build(dial, Trust::Anybody, None, None, true)
+    build(dial, Trust::Anybody, None, None, Kind { plain: true, certificates: None })
+}
+
+/// What kinds of clients differ in.
+struct Kind<'a> {
+    /// It goes without TLS where the URL says so.
+    plain: bool,
+    /// Where it is noted what is wrong with the server's certificates.
+    certificates: Option<&'a ServerCertificates>,
 }
 
 fn build(
@@ -79,9 +103,9 @@ fn build(
     trust: Trust<'_>,
     name: Option<String>,
     identity: Option<&Identity>,
-    plain: bool,
+    Kind { plain, certificates }: Kind<'_>,
 ) -> Result<HttpsClient, ClientError> {
-    let builder = HttpsConnectorBuilder::new().with_tls_config(tls_config(trust, identity)?);
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls_config(trust, identity, certificates)?);
     let builder = if plain { builder.https_or_http() } else { builder.https_only() };
     let builder = match name {
         Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(server_name(&name)?)),

@@ -21,6 +21,7 @@
 
 mod answer;
 mod backoff;
+mod certificates;
 mod client;
 mod client_span;
 mod connector;
@@ -29,6 +30,7 @@ mod failure;
 mod get;
 mod kubeconfig;
 mod kubeconfig_webhook;
+mod metrics;
 mod redirect;
 mod resolve;
 mod tls;
@@ -40,12 +42,14 @@ pub use answer::{
     read_by as read_review_by, stated_kind,
 };
 pub use backoff::Backoff;
-pub use client::{HttpsClient, OutboundBody, client, client_through, full, plain_client};
+pub use certificates::{Asker, ServerCertificates};
+pub use client::{HttpsClient, OutboundBody, client, client_noting, client_through, full, plain_client};
 pub use client_span::ClientSpan;
 pub use failure::{CallError, root_cause, transport};
 pub use get::{Fetched, GetError, GetFailure, get};
 pub use kubeconfig::{ContentSource, Credentials, Kubeconfig, KubeconfigError, KubeconfigFault};
 pub use kubeconfig_webhook::KubeconfigWebhook;
+pub use metrics::register_requests;
 pub use resolve::{ResolveError, Resolver, ServiceRef, Unavailable};
 pub use tls::{ClientError, Identity, Trust};
 pub use webhook::{Call, Webhook, WebhookTarget};

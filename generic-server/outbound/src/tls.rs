@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::{ClientConfig, client::danger::ServerCertVerifier, pki_types::ServerName, sign::SingleCertAndKey};
+use rustls::{ClientConfig, pki_types::ServerName, sign::SingleCertAndKey};
 use x509::{BundleError, Roots, ServerVerifier};
+
+use crate::certificates::ServerCertificates;
 
 /// Whose certificates are believed.
 #[derive(Clone, Copy, Debug)]
@@ -47,16 +49,24 @@ pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, ClientError
     ServerName::try_from(name.to_owned()).map_err(|_| ClientError::ServerName(name.to_owned()))
 }
 
-/// The TLS configuration of a client that trusts and shows this.
-pub(crate) fn tls_config(trust: Trust<'_>, identity: Option<&Identity>) -> Result<ClientConfig, ClientError> {
+/// The TLS configuration of a client that trusts and shows this, and notes what is wrong with the server's certificates.
+pub(crate) fn tls_config(
+    trust: Trust<'_>,
+    identity: Option<&Identity>,
+    certificates: Option<&ServerCertificates>,
+) -> Result<ClientConfig, ClientError> {
     let provider = Arc::new(provider());
     let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(ServerVerifier::insecure(&provider)),
-        Trust::System => Arc::new(ServerVerifier::new(SYSTEM.clone(), &provider)),
-        Trust::Bundle(pem) => Arc::new(ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider)),
+    let verifier = match trust {
+        Trust::Anybody => ServerVerifier::insecure(&provider),
+        Trust::System => ServerVerifier::new(SYSTEM.clone(), &provider),
+        Trust::Bundle(pem) => ServerVerifier::new(Arc::new(Roots::from_bundle(pem)?), &provider),
     };
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let verifier = match certificates {
+        Some(certificates) => verifier.noting(certificates.shown.clone()),
+        None => verifier,
+    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(match identity.filter(|own| !own.certificate.is_empty()) {
         Some(own) => {
             let key = x509::certified_key(&own.certificate, &own.key, &provider);

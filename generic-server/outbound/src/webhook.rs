@@ -18,11 +18,12 @@ use tokio::time::Instant;
 use traces::Dial;
 
 use super::{
-    CallError, HttpsClient, Identity, OutboundBody, Resolver, ServiceRef, Trust, WebhookUsers,
+    Asker, CallError, HttpsClient, Identity, OutboundBody, Resolver, ServerCertificates, ServiceRef, Trust,
+    WebhookUsers,
     client::{full, webhook_client},
     client_span::ClientSpan,
     egress::Network,
-    failure, redirect,
+    failure, metrics, redirect,
     tls::ClientError,
 };
 
@@ -75,7 +76,11 @@ pub struct Webhook {
     /// Whether it hears of which trace a call is part.
     is_traced: bool,
     client: OnceLock<Result<HttpsClient, ClientError>>,
+    certificates: ServerCertificates,
 }
+
+/// Who is told what is wrong with a webhook's certificate: a key and a text for the audit log.
+type Annotate<'a> = &'a (dyn Fn(String, &'static str) + Sync);
 
 /// Whom to believe that it is the webhook, and what to tell it.
 #[derive(Default)]
@@ -122,7 +127,8 @@ impl Webhook {
     }
 
     pub(crate) fn with_access(target: WebhookTarget, access: Access, services: Option<Arc<Resolver>>) -> Self {
-        Webhook { target, access, services, is_traced: false, client: OnceLock::new() }
+        let certificates = ServerCertificates::new(Asker::Webhooks);
+        Webhook { target, access, services, is_traced: false, client: OnceLock::new(), certificates }
     }
 
     /// The webhook of a `clientConfig` (of a webhook configuration or of a custom resource definition).
@@ -151,10 +157,33 @@ impl Webhook {
     /// # Errors
     /// What upstream's client says, and what can be done about it.
     pub async fn call(&self, document: impl Into<Bytes>, call: Call) -> Result<Bytes, CallError> {
-        let document = document.into();
+        self.call_noting(document, call, &|_, _| ()).await
+    }
+
+    /// [`Webhook::call`], which tells for the audit log what is wrong with the webhook's certificate.
+    ///
+    /// # Errors
+    /// As [`Webhook::call`].
+    pub async fn call_noting(
+        &self,
+        document: impl Into<Bytes>,
+        call: Call,
+        annotate: Annotate<'_>,
+    ) -> Result<Bytes, CallError> {
+        let (document, begun) = (document.into(), Instant::now());
+        let answer = self.call_patiently(document, call, annotate).await;
+        let host = self.shown_host();
+        metrics::took(&Method::POST, &host, begun.elapsed());
+        if let Ok(answer) = &answer {
+            metrics::received(&Method::POST, &host, answer.len());
+        }
+        answer
+    }
+
+    async fn call_patiently(&self, document: Bytes, call: Call, annotate: Annotate<'_>) -> Result<Bytes, CallError> {
         let deadline = Instant::now() + call.timeout;
         for _ in 0..MAX_PATIENCE {
-            match self.follow(&document, call, deadline).await {
+            match self.follow(&document, call, deadline, annotate).await {
                 Err(error) if let Some(pause) = error.pause() => {
                     let until = Instant::now() + pause;
                     if until >= deadline {
@@ -165,13 +194,19 @@ impl Webhook {
                 done => return done,
             }
         }
-        self.follow(&document, call, deadline).await
+        self.follow(&document, call, deadline, annotate).await
     }
 
-    async fn follow(&self, document: &Bytes, call: Call, deadline: Instant) -> Result<Bytes, CallError> {
+    async fn follow(
+        &self,
+        document: &Bytes,
+        call: Call,
+        deadline: Instant,
+        annotate: Annotate<'_>,
+    ) -> Result<Bytes, CallError> {
         let mut hop = Hop { url: self.shown(call.timeout), method: Method::POST, with_body: true };
         for requests in 1.. {
-            let (response, address) = self.send(&hop, requests == 1, document, deadline).await?;
+            let (response, address) = self.send(&hop, requests == 1, document, deadline, annotate).await?;
             let next = redirect::next(&response, &hop.url, &hop.method, requests);
             match next.map_err(|(url, why)| CallError::of_answer(failed(&url, why)))? {
                 None => return read(response, &address, call.limit, deadline).await,
@@ -189,6 +224,7 @@ impl Webhook {
         is_first: bool,
         document: &Bytes,
         deadline: Instant,
+        annotate: Annotate<'_>,
     ) -> Result<(Response<Incoming>, Address), CallError> {
         let failed = |why: String| CallError::of_answer(failed(&hop.url, why));
         let address = self.address(&hop.url).map_err(failed)?;
@@ -202,14 +238,20 @@ impl Webhook {
             true => ClientSpan::begin(&hop.method, request.headers_mut(), &hop.url),
             false => ClientSpan::default(),
         };
-        match tokio::time::timeout_at(deadline, client.request(request)).await {
+        let bytes = if hop.with_body { document.len() } else { 0 };
+        let answer = tokio::time::timeout_at(deadline, client.request(request)).await;
+        let code = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok()).map(Response::status);
+        metrics::sent(&hop.method, &self.shown_host(), bytes, code);
+        match answer {
             Ok(Ok(response)) => {
                 span.answered(response.status());
+                self.certificates.answered(&address.host, annotate);
                 Ok((response, address))
             }
             Ok(Err(error)) => {
                 let why = failure::transport(&error, &address.host, &address.dialled);
                 span.failed(&why);
+                self.certificates.failed(&address.host, &why, annotate);
                 Err(CallError::of_transport(self::failed(&hop.url, why), &error))
             }
             Err(_) => {
@@ -247,7 +289,20 @@ impl Webhook {
             WebhookTarget::Service { service, .. } => Some(service.server_name()),
             WebhookTarget::Url(_) => server_name.clone(),
         };
-        webhook_client(self.dial(), trust, name, identity.as_ref())
+        webhook_client(self.dial(), trust, name, identity.as_ref(), &self.certificates)
+    }
+
+    /// Host and port, as metrics show them: those of the configuration, not of the places that it sends on to.
+    fn shown_host(&self) -> String {
+        match &self.target {
+            WebhookTarget::Service { service, .. } => format!("{}:{}", service.server_name(), service.port),
+            WebhookTarget::Url(url) => {
+                let parsed = url.parse::<Uri>().ok();
+                parsed
+                    .and_then(|uri| uri.authority().map(|a| a.as_str().to_owned()))
+                    .unwrap_or_else(|| "none".to_owned())
+            }
+        }
     }
 
     /// The URL of a call.

@@ -16,7 +16,7 @@ use rustls_pki_types::{
 };
 use webpki::RawPublicKeyEntity;
 
-use super::{Certificate, Purpose, Roots, RootsError, X509Error};
+use super::{Certificate, Flaws, Purpose, Roots, RootsError, X509Error};
 
 /// What both sides say of a handshake's signature: it is by the key of the certificate, whatever its version.
 macro_rules! handshake_signatures {
@@ -50,17 +50,44 @@ macro_rules! handshake_signatures {
 pub struct ServerVerifier {
     roots: Option<Arc<Roots>>,
     algorithms: WebPkiSupportedAlgorithms,
+    /// Where it is noted what is wrong with certificates that are let pass.
+    flaws: Option<Arc<Flaws>>,
 }
 
 impl ServerVerifier {
     /// With the signatures that a provider knows.
     pub fn new(roots: Arc<Roots>, provider: &CryptoProvider) -> Self {
-        ServerVerifier { roots: Some(roots), algorithms: provider.signature_verification_algorithms }
+        ServerVerifier { roots: Some(roots), algorithms: provider.signature_verification_algorithms, flaws: None }
     }
 
     /// Any certificate will do, as long as the server holds its key.
     pub fn insecure(provider: &CryptoProvider) -> Self {
-        ServerVerifier { roots: None, algorithms: provider.signature_verification_algorithms }
+        ServerVerifier { roots: None, algorithms: provider.signature_verification_algorithms, flaws: None }
+    }
+
+    /// The same, which notes what is wrong with certificates that it lets pass.
+    #[must_use]
+    pub fn noting(self, flaws: Arc<Flaws>) -> Self {
+        ServerVerifier { flaws: Some(flaws), ..self }
+    }
+
+    /// Judges the certificates that a server shows.
+    fn judge(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &str,
+        now: UnixTime,
+    ) -> Result<(), X509Error> {
+        let leaf = Certificate::parse(end_entity)?;
+        let others = intermediates.iter().map(|der| Certificate::parse(der)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(roots) = &self.roots {
+            roots.verify(&leaf, &others, Purpose::Server(name), seconds(now))?;
+        }
+        if let Some(flaws) = &self.flaws {
+            flaws.note(&leaf, &others);
+        }
+        Ok(())
     }
 }
 
@@ -81,11 +108,12 @@ impl ServerCertVerifier for ServerVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(roots) = &self.roots else { return Ok(ServerCertVerified::assertion()) };
-        let leaf = Certificate::parse(end_entity).map_err(bad)?;
-        let others =
-            intermediates.iter().map(|der| Certificate::parse(der)).collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        roots.verify(&leaf, &others, Purpose::Server(&server_name.to_str()), seconds(now)).map_err(bad)?;
+        let judged = || self.judge(end_entity, intermediates, &server_name.to_str(), now);
+        match &self.roots {
+            Some(_) => judged().map_err(bad)?,
+            // What cannot be read is let pass like all else.
+            None => drop(self.flaws.is_some().then(judged)),
+        }
         Ok(ServerCertVerified::assertion())
     }
 

@@ -23,6 +23,7 @@ mod certificate;
 mod chain;
 mod constraints;
 mod der;
+mod flaws;
 mod handshake;
 mod issue;
 mod key;
@@ -34,6 +35,7 @@ use std::fmt;
 
 pub use certificate::{Certificate, Subject};
 pub use chain::{BundleError, Purpose, Roots, RootsError};
+pub use flaws::Flaws;
 pub use handshake::{CertifiedKeyError, ClientVerifier, PrivateKeyError, ServerVerifier, certified_key};
 pub use issue::{Issuer, IssuerError, Terms};
 pub use key::{KeyKind, SubjectKey};

@@ -1,7 +1,7 @@
 //! The metrics that dashboards and alerts ask for (those of kubernetes-mixin among them) are there, with the labels that they select by.
 
-use integration_tests::{Server, Watch, raw};
-use serde_json::json;
+use integration_tests::{Answer, Server, Watch, Webhook, raw};
+use serde_json::{Value, json};
 
 /// The samples of a family whose labels have these values.
 fn samples<'a>(metrics: &'a str, family: &str, labels: &[(&str, &str)]) -> Vec<&'a str> {
@@ -94,4 +94,59 @@ fn what_alerts_and_dashboards_select_is_there() {
     check("kubernetes_build_info", &[("major", "1"), ("minor", "36")]);
     // What does not exist has no series: its names are anybody's.
     assert!(!metrics.contains("nothings"), "{metrics}");
+}
+
+#[test]
+fn servers_whose_certificates_are_believed_no_more_are_told_of() {
+    let mut server = Server::prepare();
+    let (policy, log) = (server.dir().join("policy.yaml"), server.dir().join("audit.log"));
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+        .expect("written");
+    let own = [format!("--audit-policy-file={}", policy.display()), format!("--audit-log-path={}", log.display())];
+    server.set_arguments(&own.each_ref().map(String::as_str));
+    server.run();
+    let hook = Webhook::serve_nameless("hook.default.svc", |path, _| {
+        let list =
+            json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "toys.test/v1", "resources": []});
+        if path.starts_with("/apis/") { Answer::Json(list) } else { Answer::Raw(500, String::new()) }
+    });
+    let made = |path: &str, object: Value| {
+        let reply = server.request("POST", path, Some(&object));
+        assert_eq!(reply.status, 201, "{}", reply.text());
+    };
+    made(
+        "/api/v1/namespaces/default/services",
+        json!({"metadata": {"name": "hook"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}),
+    );
+    let service = json!({"namespace": "default", "name": "hook", "port": hook.port()});
+    made(
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        json!({"metadata": {"name": "w"}, "webhooks": [{"name": "a.example.com", "admissionReviewVersions": ["v1"],
+            "sideEffects": "None", "clientConfig": {"service": service, "caBundle": hook.bundle()}, "rules": [{"operations":
+            ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}]}]}),
+    );
+    made(
+        "/apis/apiregistration.k8s.io/v1/apiservices",
+        json!({"metadata": {"name": "v1.toys.test"}, "spec": {"group": "toys.test", "version": "v1", "service": service,
+            "insecureSkipTLSVerify": true, "groupPriorityMinimum": 10, "versionPriority": 10}}),
+    );
+    let secret = json!({"metadata": {"name": "a"}});
+    let refused = server.request("POST", "/api/v1/namespaces/default/secrets", Some(&secret));
+    assert!(refused.text().contains("certificate relies on legacy Common Name field"), "{}", refused.text());
+    assert_eq!(server.metric("apiserver_webhooks_x509_missing_san_total"), 1.0);
+    let since = std::time::Instant::now();
+    while server.request("GET", "/apis/toys.test/v1/boxes", None).status != 200 {
+        assert!(since.elapsed().as_secs() < 120, "the service is not available: {}", server.log());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(server.metric("apiserver_kube_aggregator_x509_missing_san_total"), 1.0);
+    assert_eq!(server.metric("apiserver_kube_aggregator_x509_insecure_sha1_total"), 0.0);
+    let log = std::fs::read_to_string(log).expect("the audit log");
+    let reason = "relies on a legacy Common Name field instead of the SAN extension for subject validation";
+    for host in ["hook.default.svc", "127.0.0.1"] {
+        assert!(
+            log.contains(&format!("\"missing-san.invalid-cert.kubernetes.io/{host}\":\"{reason}\"")),
+            "{host}: {log}"
+        );
+    }
 }

@@ -88,7 +88,9 @@ impl Webhooks {
         let document = review::question(version, &uid, &found.subject, target);
         let span = span(target, found, mutating, &uid);
         let begun = Instant::now();
-        let call = pin!(hook.client.call(document, Call { timeout: hook.timeout, limit: LIMIT }));
+        let annotate = |key: String, why: &'static str| a.audit.annotate(key, why);
+        let bounds = Call { timeout: hook.timeout, limit: LIMIT };
+        let call = pin!(hook.client.call_noting(document, bounds, &annotate));
         let body = span.within(call).await;
         if body.is_ok() {
             span.event("Request completed", |_| {});

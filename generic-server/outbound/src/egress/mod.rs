@@ -161,7 +161,7 @@ impl Dialer {
         let tls = match &proxy {
             Proxy::ConnectTcp { address, tls: Some(tls) } => {
                 let trust = if tls.bundle.is_empty() { Trust::System } else { Trust::Bundle(&tls.bundle) };
-                let config = tls_config(trust, Some(&tls.identity))?;
+                let config = tls_config(trust, Some(&tls.identity), None)?;
                 let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 let name = server_name(tls.server_name.as_deref().unwrap_or(host))?;
