@@ -19,7 +19,7 @@ use generic_server::{
     flow_control::FlowControl,
     metrics::Metrics,
     openapi::Described,
-    pages::OpenApi,
+    pages::{OpenApi, register_discovery},
     pipeline::{Concurrency, Cors, Impersonation, Pipeline},
     registry::{Backing, Listers, Placement, Registries, RegistrySettings, register_storage_operations},
     serve::Lifecycle,
@@ -302,6 +302,7 @@ fn observe_storage(
     let available = aggregator::Availability::new(aggregator.registry.cache().clone());
     registry.register(Box::new(available)).context("metrics of APIServices")?;
     register_storage_operations(registry);
+    register_discovery(registry);
     outbound::register_requests(registry);
     registry.register(Box::new(CacheMetrics::new(tables.all()))).context("metrics of the caches")?;
     registry.register(Box::new(StoreMetrics::default())).context("metrics of the store")?;

@@ -12,7 +12,7 @@ use outbound::Unavailable;
 
 use crate::{
     backends::{Backend, Backends},
-    remote_discovery,
+    metrics, remote_discovery,
 };
 
 /// How often caches are looked at.
@@ -58,6 +58,9 @@ pub(crate) fn control(registry: Arc<Registry>, backends: Arc<Backends>) -> Task 
 async fn check(registry: &Arc<Registry>, backends: &Backends, backend: &Backend) {
     let Ok(_alone) = backend.checking.try_lock() else { return };
     let found = probe(backend).await;
+    if let (Err(why), Ok(())) = (&found, &**backend.state.load()) {
+        metrics::lost(&backend.name(), why.reason);
+    }
     if found.is_ok() {
         if backend.state.load().is_err() || backend.resources.load().is_none() {
             if let Some(resources) = remote_discovery::fetch(backend).await {

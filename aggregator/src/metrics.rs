@@ -1,10 +1,13 @@
 //! Which APIServices are not available, read when somebody looks.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
 
 use machinery::{Value, codec::json};
 use prometheus::{
-    IntGaugeVec, Opts,
+    IntCounterVec, IntGaugeVec, Opts,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
@@ -12,6 +15,17 @@ use storage::cache::Cache;
 
 const NAME: &str = "aggregator_unavailable_apiservice";
 const HELP: &str = "1 for each APIService that is not available, 0 for the others.";
+
+/// How often an APIService ceased to be available, and why; one in a process.
+static LOST: LazyLock<IntCounterVec> = LazyLock::new(|| {
+    let opts = Opts::new("aggregator_unavailable_apiservice_total", "Times that an APIService became unavailable.");
+    IntCounterVec::new(opts, &["name", "reason"]).expect("constant names are valid")
+});
+
+/// An APIService is not available any more.
+pub(crate) fn lost(name: &str, reason: &str) {
+    LOST.with_label_values(&[name, reason]).inc();
+}
 
 /// The availability of all APIServices.
 pub struct Availability {
@@ -36,7 +50,9 @@ fn is_unavailable(service: &Value) -> bool {
 
 impl Collector for Availability {
     fn desc(&self) -> Vec<&Desc> {
-        vec![&self.described]
+        let mut all = vec![&self.described];
+        all.extend(LOST.desc());
+        all
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
@@ -46,7 +62,9 @@ impl Collector for Availability {
             let unavailable = json::decode(service.bytes()).is_ok_and(|value| is_unavailable(&value));
             gauges.with_label_values(&[service.name()]).set(unavailable.into());
         }
-        gauges.collect()
+        let mut all = gauges.collect();
+        all.extend(LOST.collect().into_iter().filter(|family| !family.get_metric().is_empty()));
+        all
     }
 }
 

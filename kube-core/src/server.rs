@@ -130,7 +130,7 @@ pub fn build(options: Options<'_>) -> Result<KubeCore, BuildError> {
         rbac::bootstrap(&registries),
     ];
     tasks.extend(flowcontrol::tasks(schemas, levels, options.flow_control));
-    tasks.extend(service_network::tasks(options.network, backing, &network, &registries));
+    tasks.extend(service_network::tasks(options.network, backing, &network, &registries, options.metrics));
     let leases = registry("coordination.k8s.io", "leases");
     if backing.settings.features.is_on("APIServerIdentity") {
         tasks.extend(coordination::identity_tasks(leases, &options.host, options.peer_address));

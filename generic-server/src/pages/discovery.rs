@@ -13,6 +13,7 @@ use machinery::{
     meta::{GroupVersion, status::Status},
 };
 
+use super::discovery_metrics::{Event, count};
 use crate::discovery::{Document, Documents, Group, Listing, merge};
 use crate::{
     body::Body,
@@ -116,8 +117,9 @@ impl Discovery {
         Arc::new(Discovery { tables, remotes, address, made: ArcSwapOption::empty(), whole: Some(whole) })
     }
 
-    /// The documents for the rows as they are now. Only groups that may have changed are looked at.
-    fn documents(&self) -> Arc<Made> {
+    /// The documents for the rows as they are now, and whether they had to be made. Only groups that may have changed are
+    /// looked at.
+    fn documents(&self) -> (Arc<Made>, bool) {
         let tables: Vec<Arc<ResourceTable>> = self.tables.iter().map(|t| t.load_full()).collect();
         let remotes = self.remotes.generation();
         let before = self.made.load_full();
@@ -125,7 +127,7 @@ impl Discovery {
             && made.remotes == remotes
             && made.tables.iter().zip(&tables).all(|(a, b)| Arc::ptr_eq(a, b))
         {
-            return made.clone();
+            return (made.clone(), false);
         }
         let known = before.as_ref().filter(|made| made.remotes == remotes).map(|made| made.remote_groups.clone());
         let remote_groups = known.unwrap_or_else(|| {
@@ -151,11 +153,12 @@ impl Discovery {
         let documents = before.as_ref().map_or(&none, |made| &made.documents).with(changed.into_iter().map(of_name));
         let made = Arc::new(Made { tables, remotes, remote_groups, documents });
         self.made.store(Some(made.clone()));
-        made
+        count(Event::Made);
+        (made, true)
     }
 
     fn answer(&self, request: &Request, place: &Place) -> Result<Response, Status> {
-        let made = self.documents();
+        let (made, _) = self.documents();
         let documents = &made.documents;
         let get_only = match place {
             Place::Core => true,
@@ -178,10 +181,13 @@ impl Discovery {
                 let offer = if *aggregates { Offer::DISCOVERY } else { Offer { routed: false, ..Offer::WITHOUT_CBOR } };
                 let accepted = response::accepted(request, &offer)?;
                 if accepted.form == Form::Aggregated {
-                    if let Some(whole) = &self.whole
-                        && !asks_for_one_server(request.header("accept").unwrap_or_default())
-                    {
-                        return Ok(aggregated(request, whole.documents().documents.aggregated_groups(), accepted));
+                    let accept = request.header("accept").unwrap_or_default();
+                    if accept.contains("nopeer") && asks_for_one_server(accept) {
+                        count(Event::Alone);
+                    } else if let Some(whole) = &self.whole {
+                        let (all, is_new) = whole.documents();
+                        count(if is_new { Event::Miss } else { Event::Hit });
+                        return Ok(aggregated(request, all.documents.aggregated_groups(), accepted));
                     }
                     return Ok(aggregated(request, documents.aggregated_groups(), accepted));
                 }
@@ -204,7 +210,7 @@ impl Discovery {
 
     /// Versions that are served, and all others of the built-in groups, which have no other owner.
     fn answers_for(&self, group: &str, version: &str) -> bool {
-        self.documents().documents.resources(group, version).is_some() || self.is_built_in(group)
+        self.documents().0.documents.resources(group, version).is_some() || self.is_built_in(group)
     }
 
     fn is_built_in(&self, group: &str) -> bool {
@@ -212,7 +218,7 @@ impl Discovery {
     }
 
     fn knows_group(&self, group: &str) -> bool {
-        self.documents().documents.has_group(group)
+        self.documents().0.documents.has_group(group)
     }
 }
 

@@ -4,6 +4,7 @@
 mod debug;
 mod differences;
 mod discovery;
+mod discovery_metrics;
 mod file;
 mod flagz;
 mod forks;
@@ -18,6 +19,7 @@ mod statusz;
 pub use debug::{Profiles, SetVerbosity, Verbosity, VerbosityError};
 pub use differences::Differences;
 pub use discovery::{Discovery, DiscoveryPaths, NoRemotes, RemoteGroups};
+pub use discovery_metrics::register_discovery;
 pub use flagz::Flagz;
 pub use forks::Forks;
 pub use index::{Build, Index, NothingHere, Version};

@@ -87,6 +87,7 @@ pub(crate) fn tasks(
     backing: &Backing,
     network: &Arc<Network>,
     registries: &Registries,
+    metrics: &prometheus::Registry,
 ) -> [Task; 4] {
     let registry = |group: &str, plural: &str| registries.of(group, plural).clone();
     let (services, events) = (registry("", "services"), registry("", "events"));
@@ -98,7 +99,7 @@ pub(crate) fn tasks(
     [
         default_range::task(registry("networking.k8s.io", "servicecidrs"), settings.ranges.clone()),
         repair::addresses(network.clone(), services.clone(), events.clone()),
-        repair::ports(network.clone(), services, events),
+        repair::ports(network.clone(), services, events, metrics),
         kubernetes::task(published, backing, settings.clone()),
     ]
 }

@@ -48,7 +48,7 @@ struct Running {
 impl Metrics {
     /// Families that are registered; none of a registry that has them already.
     pub(crate) fn new(registry: &Registry) -> Self {
-        let buckets = prometheus::exponential_buckets(1e-8, 10.0, 12).expect("constant arguments");
+        let buckets = prometheus::exponential_buckets(1e-8, 10.0, 10).expect("constant arguments");
         let histogram = |name: &str, help: &str| {
             let options = HistogramOpts::new(name, help).buckets(buckets.clone());
             HistogramVec::new(options, &["name"]).expect("a valid name")

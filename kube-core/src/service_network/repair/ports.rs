@@ -6,6 +6,7 @@ use generic_server::{
     registry::Registry,
     tasks::{Task, TaskResult},
 };
+use prometheus::IntCounter;
 
 use super::{PERIOD, all, complaints::Complaints};
 use crate::{
@@ -17,15 +18,26 @@ use crate::{
 const ROUNDS: u32 = 3;
 
 /// Keeps the node ports right.
-pub(in crate::service_network) fn task(network: Arc<Network>, services: Arc<Registry>, events: Arc<Registry>) -> Task {
+pub(in crate::service_network) fn task(
+    network: Arc<Network>,
+    services: Arc<Registry>,
+    events: Arc<Registry>,
+    metrics: &prometheus::Registry,
+) -> Task {
+    let failures = "apiserver_nodeport_repair_reconcile_errors_total";
+    let failures = IntCounter::new(failures, "Times that the map of node ports could not be made anew.");
+    let failures = failures.expect("constant names are valid");
+    metrics.register(Box::new(failures.clone())).expect("the name is registered once");
     Task::new("start-service-node-port-repair-controllers", move |cx| {
         let (network, services, events) = (network.clone(), services.clone(), events.clone());
+        let failures = failures.clone();
         async move {
             services.cache().ready().await?;
             let mut leaked = HashMap::new();
             let mut complaints = Complaints::new(events, "portallocator-repair-controller");
             loop {
-                repair(&network, &services, &mut leaked, &mut complaints).await?;
+                let repaired = repair(&network, &services, &mut leaked, &mut complaints).await;
+                repaired.inspect_err(|_| failures.inc())?;
                 cx.ready();
                 tokio::select! {
                     () = cx.cancelled() => return Ok(()),
