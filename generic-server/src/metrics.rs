@@ -2,6 +2,7 @@
 
 mod access;
 mod comparisons;
+mod series;
 mod shown;
 mod steps;
 mod summary;
@@ -19,6 +20,7 @@ use prometheus::{
 
 pub(crate) use access::AccessMetrics;
 pub(crate) use comparisons::keep_times_timed;
+use series::{AllSeries, SeriesKey};
 pub use shown::ShownMetrics;
 pub(crate) use steps::{Laps, Step, note as step_took};
 pub(crate) use summary::{Summaries, Summary};
@@ -48,6 +50,7 @@ pub struct Metrics {
     body_sizes: HistogramVec,
     deprecated: IntGaugeVec,
     terminations: IntCounterVec,
+    series: AllSeries,
     pub(crate) access: AccessMetrics,
     pub(crate) watches: WatchMetrics,
 }
@@ -160,6 +163,7 @@ impl Metrics {
                     &with(&["code"]),
                 ),
             ),
+            series: AllSeries::default(),
             access: AccessMetrics::new(&registry),
             watches: WatchMetrics::new(&registry),
             registry,
@@ -238,7 +242,7 @@ fn is_own_agent(agent: &HeaderValue) -> bool {
 const PAGES: [&str; 5] = ["/healthz", "/livez", "/readyz", "/statusz", "/flagz"];
 
 /// What most families of metrics tell requests apart by. Making it allocates nothing, as the texts are short.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Labels {
     verb: &'static str,
     group: Str,
@@ -369,30 +373,30 @@ impl Label {
             self.body = None;
             self.labels = Labels::bare(self.labels.verb, self.labels.scope, "");
         }
-        let status = response.status();
-        let (labels, dry_run) = (self.labels.values(), self.dry_run);
-        let [verb, group, version, resource, subresource, scope, component] = labels;
-        let with_code = [verb, group, version, resource, subresource, scope, component, status.as_str()];
-        let with_both = [verb, group, version, resource, subresource, scope, component, status.as_str(), dry_run];
-        self.metrics.requests.with_label_values(&with_both).inc();
-        let with_dry_run = [verb, group, version, resource, subresource, scope, component, dry_run];
-        self.metrics.durations.with_label_values(&with_dry_run).observe(elapsed.as_secs_f64());
+        let Label { metrics, labels, dry_run, body, is_own, lasts_on, .. } = self;
+        let key = SeriesKey { labels, code: response.status(), dry_run };
+        let [verb, group, version, resource, subresource, scope, component] = key.labels.values();
+        metrics.count(&key, |series| {
+            series.requests.inc();
+            series.durations.observe(elapsed.as_secs_f64());
+            if dry_run.is_empty() && !lasts_on {
+                series.slis(&metrics, &key).observe(elapsed.saturating_sub(turn.waited).as_secs_f64());
+            }
+            if matches!(verb, "GET" | "LIST")
+                && let Some(size) = http_body::Body::size_hint(response.body()).exact()
+            {
+                series.sizes(&metrics, &key).observe(size as f64);
+            }
+        });
         if turn.ended {
-            self.metrics.terminations.with_label_values(&with_code).inc();
+            let with_code = [verb, group, version, resource, subresource, scope, component, key.code.as_str()];
+            metrics.terminations.with_label_values(&with_code).inc();
         }
-        if let Some((verb, size)) = self.body {
-            self.metrics.body_sizes.with_label_values(&[group, resource, verb.name()]).observe(size as f64);
+        if let Some((verb, size)) = body {
+            metrics.body_sizes.with_label_values(&[group, resource, verb.name()]).observe(size as f64);
         }
-        if self.is_own {
-            self.metrics.own.with_label_values(&[verb, group, resource, subresource]).inc();
-        }
-        if dry_run.is_empty() && !self.lasts_on {
-            self.metrics.slis.with_label_values(&labels).observe(elapsed.saturating_sub(turn.waited).as_secs_f64());
-        }
-        if matches!(verb, "GET" | "LIST")
-            && let Some(size) = http_body::Body::size_hint(response.body()).exact()
-        {
-            self.metrics.sizes.with_label_values(&labels).observe(size as f64);
+        if is_own {
+            metrics.own.with_label_values(&[verb, group, resource, subresource]).inc();
         }
     }
 }
