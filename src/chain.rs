@@ -195,7 +195,11 @@ pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: So
         openapi: OpenApi::new(
             tables.all(),
             pages::published(extensions.definitions.lister().clone()),
-            Described { version: Minor(config.versions.emulated), cbor: serves_cbor(config) },
+            Described {
+                version: Minor(config.versions.emulated),
+                cbor: serves_cbor(config),
+                enums: config.features.is_on("OpenAPIEnums"),
+            },
         ),
         checks: health.checks(caches),
     };

@@ -248,7 +248,7 @@ pub static GATES: &[Gate] = &[
     row("NodeLogQuery", &[(27, Alpha, On), (30, Beta, On), (36, Stable, LockedOn)], Unseen),
     row("NodeSwap", &[(22, Alpha, Off), (28, Beta, Off), (30, Beta, On), (34, Stable, LockedOn)], Unseen),
     row("NominatedNodeNameForExpectation", &[(34, Alpha, Off), (35, Beta, On)], Unseen),
-    row("OpenAPIEnums", &[(23, Alpha, Off), (24, Beta, On)], Fixed(true)),
+    row("OpenAPIEnums", &[(23, Alpha, Off), (24, Beta, On)], Followed),
     row("OpportunisticBatching", &[(35, Beta, On)], Unseen),
     row("OrderedNamespaceDeletion", &[(30, Beta, Off), (33, Beta, On), (34, Stable, LockedOn)], Fixed(true)),
     row("PersistentVolumeClaimUnusedSinceTime", &[(36, Alpha, Off)], Unseen),

@@ -24,19 +24,21 @@ pub struct Described {
     pub version: Minor,
     /// Whether the server has CBOR.
     pub cbor: bool,
+    /// Whether members of built-in types name the values that they may have.
+    pub enums: bool,
 }
 
 impl Described {
     /// What hashes of documents begin with.
-    pub(crate) fn seed(self) -> [u8; 5] {
+    pub(crate) fn seed(self) -> [u8; 6] {
         let [a, b, c, d] = self.version.0.to_be_bytes();
-        [a, b, c, d, u8::from(self.cbor)]
+        [a, b, c, d, u8::from(self.cbor), u8::from(self.enums)]
     }
 }
 
 impl From<Minor> for Described {
     fn from(version: Minor) -> Self {
-        Described { version, cbor: false }
+        Described { version, cbor: false, enums: true }
     }
 }
 

@@ -8,11 +8,11 @@ use machinery::{
     object,
     schema::{
         TypeId, builtin,
-        openapi::{self, CustomKind, Flavor},
+        openapi::{self, CustomKind, Flavor, Telling},
     },
 };
 
-use super::members::Members;
+use super::{frame::Described, members::Members};
 use crate::docs;
 use crate::resource::{REGISTERED, Resource};
 
@@ -97,8 +97,9 @@ impl Schemas {
     }
 
     /// A built-in definition. Two kinds belong to every version of every group that Kubernetes ever registered.
-    fn definition(&self, id: TypeId) -> Value {
-        let mut schema = openapi::definition(id, self.flavor, &prose);
+    fn definition(&self, id: TypeId, described: Described) -> Value {
+        let telling = Telling { flavor: self.flavor, enums: described.enums };
+        let mut schema = openapi::definition(id, telling, &prose);
         let kind = builtin::type_name(id);
         if let "DeleteOptions" | "WatchEvent" = kind {
             // The one document of v2 is that of all servers.
@@ -130,9 +131,9 @@ impl Schemas {
     }
 
     /// Writes all definitions.
-    pub(crate) fn write(&self, members: &mut Members) {
+    pub(crate) fn write(&self, described: Described, members: &mut Members) {
         for id in &self.built_in {
-            members.put(&builtin::name(*id), &self.definition(*id));
+            members.put(&builtin::name(*id), &self.definition(*id, described));
         }
         self.others.iter().for_each(|(name, schema)| members.put(name, schema));
     }

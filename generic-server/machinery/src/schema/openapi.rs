@@ -12,6 +12,21 @@ pub enum Flavor {
     V3,
 }
 
+/// How built-in definitions are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Telling {
+    /// In which OpenAPI.
+    pub flavor: Flavor,
+    /// Whether members name the values that they may have (the gate OpenAPIEnums).
+    pub enums: bool,
+}
+
+impl From<Flavor> for Telling {
+    fn from(flavor: Flavor) -> Self {
+        Telling { flavor, enums: true }
+    }
+}
+
 /// The prose of a built-in definition, or of one of its members.
 pub type Prose<'a> = &'a dyn Fn(TypeId, Option<&str>) -> Option<Str>;
 
@@ -89,7 +104,8 @@ pub fn references(id: TypeId) -> Vec<TypeId> {
 }
 
 /// A built-in definition.
-pub fn definition(id: TypeId, flavor: Flavor, prose: Prose<'_>) -> Value {
+pub fn definition(id: TypeId, telling: impl Into<Telling>, prose: Prose<'_>) -> Value {
+    let telling = telling.into();
     let schema = builtin::schema(id);
     let mut out = Map::new();
     if let Some(text) = prose(id, None) {
@@ -98,7 +114,8 @@ pub fn definition(id: TypeId, flavor: Flavor, prose: Prose<'_>) -> Value {
     match &schema.shape {
         Shape::Object(object) => {
             out.insert("type", "object");
-            let properties = object.fields.iter().map(|f| (f.name.clone(), field(f, flavor, prose(id, Some(&f.name)))));
+            let properties =
+                object.fields.iter().map(|f| (f.name.clone(), field(f, telling, prose(id, Some(&f.name)))));
             let properties: Map = properties.collect();
             if !properties.is_empty() {
                 out.insert("properties", properties);
@@ -119,7 +136,7 @@ pub fn definition(id: TypeId, flavor: Flavor, prose: Prose<'_>) -> Value {
                 out.insert("x-kubernetes-unions", unions.clone());
             }
         }
-        shape => out.extend(special(id, shape, flavor)),
+        shape => out.extend(special(id, shape, telling.flavor)),
     }
     let kinds = builtin::kinds().iter().filter(|k| k.id == id);
     let kinds: Vec<Value> = kinds.map(|k| gvk(k.group, k.version, k.kind)).collect();
@@ -157,10 +174,11 @@ fn special(id: TypeId, shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
     }
 }
 
-fn field(field: &Field, flavor: Flavor, prose: Option<Str>) -> Value {
+fn field(field: &Field, telling: Telling, prose: Option<Str>) -> Value {
     let schema = &field.schema;
-    let mut out = place(schema, flavor, true);
-    if let Some(text) = described(prose, &schema.enumeration) {
+    let mut out = place(schema, telling, true);
+    let values = if telling.enums { schema.enumeration.as_slice() } else { &[] };
+    if let Some(text) = described(prose, values) {
         out.push(("description".into(), text.into()));
     }
     let is_map = matches!(schema.shape, Shape::Map(_) | Shape::Ref(_));
@@ -205,15 +223,15 @@ fn patch_members(patch: &PatchStrategy) -> Vec<(Str, Value)> {
 }
 
 /// Type, format, default and values of a place.
-fn place(schema: &Schema, flavor: Flavor, member: bool) -> Vec<(Str, Value)> {
+fn place(schema: &Schema, telling: Telling, member: bool) -> Vec<(Str, Value)> {
     let mut out = match definition_of(&schema.shape) {
-        Some(id) => reference(&builtin::name(id), flavor, member),
-        None => shape(&schema.shape, flavor),
+        Some(id) => reference(&builtin::name(id), telling.flavor, member),
+        None => shape(&schema.shape, telling),
     };
-    if let Some(default) = schema.default.as_ref().filter(|_| flavor == Flavor::V3) {
+    if let Some(default) = schema.default.as_ref().filter(|_| telling.flavor == Flavor::V3) {
         out.push(("default".into(), default.clone()));
     }
-    if !schema.enumeration.is_empty() {
+    if telling.enums && !schema.enumeration.is_empty() {
         out.push(("enum".into(), schema.enumeration.clone().into()));
     }
     out
@@ -232,7 +250,7 @@ fn described(prose: Option<Str>, values: &[Value]) -> Option<Str> {
     Some(text.into())
 }
 
-fn shape(shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
+fn shape(shape: &Shape, telling: Telling) -> Vec<(Str, Value)> {
     let (type_name, format) = match shape {
         Shape::Object(_) | Shape::Map(_) => ("object", None),
         Shape::List(_) => ("array", None),
@@ -246,7 +264,7 @@ fn shape(shape: &Shape, flavor: Flavor) -> Vec<(Str, Value)> {
     };
     let mut out = vec![(Str::from("type"), Value::from(type_name))];
     out.extend(format.map(|f| ("format".into(), f.into())));
-    let inner = |schema: &Schema| Value::Object(Map::from_entries(place(schema, flavor, false)));
+    let inner = |schema: &Schema| Value::Object(Map::from_entries(place(schema, telling, false)));
     match shape {
         Shape::Map(values) => out.push(("additionalProperties".into(), inner(values))),
         Shape::List(items) => out.push(("items".into(), inner(items))),

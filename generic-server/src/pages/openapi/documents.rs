@@ -275,7 +275,7 @@ impl Document {
             }
             let mut members = Members::first(Flavor::V3, encoding, Part::Paths);
             members.put_all(&paths);
-            let definitions = definitions(Flavor::V3, encoding, &schemas);
+            let definitions = definitions(Flavor::V3, encoding, &schemas, shared.described);
             let parts = Parts { paths: members.finish(), definitions, ..Parts::default() };
             Frame::BuiltIn(shared.described.version).around(parts, encoding)
         };
@@ -302,9 +302,9 @@ fn custom(rows: &[Arc<TableEntry>], encoding: Encoding, shared: &Shared, publish
     Frame::Custom.around(parts, encoding)
 }
 
-fn definitions(flavor: Flavor, encoding: Encoding, schemas: &Schemas) -> Vec<Arc<Piece>> {
+fn definitions(flavor: Flavor, encoding: Encoding, schemas: &Schemas, described: Described) -> Vec<Arc<Piece>> {
     let mut members = Members::first(flavor, encoding, Part::Definitions);
-    schemas.write(&mut members);
+    schemas.write(described, &mut members);
     members.finish()
 }
 
@@ -323,7 +323,7 @@ impl BuiltIn {
             shared.iter().for_each(|(name, parameter)| parameters.put(name, parameter));
             let parts = Parts {
                 paths: members.finish(),
-                definitions: definitions(Flavor::V2, encoding, &schemas),
+                definitions: definitions(Flavor::V2, encoding, &schemas, self.described),
                 parameters: parameters.finish(),
             };
             (parts, schemas.built_ins().collect())
@@ -344,7 +344,7 @@ impl Shared {
         if let Some(pieces) = kept.get(&key) {
             return pieces.clone();
         }
-        let pieces = definitions(flavor, encoding, &Schemas::of(flavor, key.2.iter().copied()));
+        let pieces = definitions(flavor, encoding, &Schemas::of(flavor, key.2.iter().copied()), self.described);
         kept.insert(key, pieces.clone());
         pieces
     }

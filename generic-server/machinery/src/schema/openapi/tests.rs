@@ -76,6 +76,13 @@ fn definitions_are_published_with_their_extensions() {
             r#"{"type":"string","enum":["Always","IfNotPresent","Never"],"description":"Possible enum values:\n - `\"Always\"`\n - `\"IfNotPresent\"`\n - `\"Never\"`"}"#
         ))
     );
+    let silent = definition(
+        builtin::by_name("io.k8s.api.core.v1.Container").expect("a definition"),
+        Telling { flavor: Flavor::V3, enums: false },
+        &|_, member| member.map(Str::from),
+    );
+    let policy = silent.at(&["properties", "imagePullPolicy"]);
+    assert_eq!(policy, Some(&read(r#"{"type":"string","description":"imagePullPolicy"}"#)));
     let names: Vec<_> = references(meta).into_iter().map(builtin::type_name).collect();
     assert_eq!(names, ["ManagedFieldsEntry", "OwnerReference", "Time"]);
 }
