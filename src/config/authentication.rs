@@ -103,7 +103,7 @@ impl Authentication {
                 findings.warn("anonymous requests are refused, because AlwaysAllow would let them do anything");
             }
         }
-        let identity_providers = IdentityProviders::from_flags(flags, findings);
+        let identity_providers = IdentityProviders::from_flags(flags, features, findings);
         check_uid_headers(flags, features, findings);
         let by_flag = if anonymous { Anonymous::Everywhere } else { Anonymous::Refused };
         Self {

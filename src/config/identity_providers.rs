@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use auth::{
     authn::config::{
         AnonymousConfig, AuthenticationConfiguration, Authenticators, ClaimMappings, ClaimValidationRule, Issuer,
-        JwtAuthenticator, Mapping, all_of, validate,
+        IssuerRules, JwtAuthenticator, Mapping, all_of, validate,
     },
     jwt::Algorithm,
 };
-use generic_server::pipeline::Anonymous;
+use generic_server::{features::GateState, pipeline::Anonymous};
 use machinery::Str;
 
 use super::Findings;
@@ -43,7 +43,7 @@ pub struct IdentityProviders {
 }
 
 impl IdentityProviders {
-    pub(super) fn from_flags(flags: &Parsed, findings: &mut Findings) -> Self {
+    pub(super) fn from_flags(flags: &Parsed, features: &GateState, findings: &mut Findings) -> Self {
         let given = FLAGS.iter().any(|flag| flags.is_given(flag));
         let file = flags.text("authentication-config");
         let mut providers = if !file.is_empty() {
@@ -66,7 +66,8 @@ impl IdentityProviders {
                  authentication configuration file",
             );
         }
-        match validate(&providers.config, &[]) {
+        let egress = features.is_on("StructuredAuthenticationConfigurationEgressSelector");
+        match validate(&providers.config, &IssuerRules { own_issuers: Vec::new(), egress }) {
             Ok(compiled) => providers.compiled = compiled,
             Err(errors) => {
                 let why = format!("invalid authentication configuration: {}", all_of(&errors));
@@ -164,12 +165,20 @@ fn of_flags(flags: &Parsed, findings: &mut Findings) -> IdentityProviders {
 mod tests {
     use std::ffi::OsString;
 
+    use generic_server::features::Versions;
+
     use super::*;
 
     fn configure(arguments: &[&str]) -> (IdentityProviders, Vec<String>) {
+        configure_with(arguments, &[])
+    }
+
+    fn configure_with(arguments: &[&str], gates: &[(&str, bool)]) -> (IdentityProviders, Vec<String>) {
+        let gates = gates.iter().map(|(gate, on)| ((*gate).to_owned(), *on)).collect();
+        let features = GateState::new(Versions::default(), &gates).expect("gates that may be set");
         let parsed = crate::flags::parse(arguments.iter().map(OsString::from)).expect("parses");
         let mut findings = Findings::default();
-        let providers = IdentityProviders::from_flags(&parsed, &mut findings);
+        let providers = IdentityProviders::from_flags(&parsed, &features, &mut findings);
         (providers, findings.errors)
     }
 
@@ -225,6 +234,34 @@ mod tests {
             "invalid authentication configuration: jwt[0].claimMappings.username: Required value: claim or expression is \
              required",
         );
+    }
+
+    #[test]
+    fn issuers_are_reached_through_a_proxy_if_the_feature_is_on() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("authn.yaml");
+        let flag = format!("--authentication-config={}", path.display());
+        let check = |network: &str, on: bool, expect: &str| {
+            let text = format!(
+                "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: [{{issuer: {{url: \
+                 'https://a', audiences: [b], egressSelectorType: {network}}}, claimMappings: {{username: {{claim: sub, \
+                 prefix: ''}}}}}}]\n"
+            );
+            std::fs::write(&path, text).expect("written");
+            let gate = ("StructuredAuthenticationConfigurationEgressSelector", on);
+            let found = configure_with(&[&flag], &[gate]).1.concat();
+            let why = found.split_once("invalid authentication configuration: ").map_or("", |(_, why)| why);
+            assert_eq!(why, expect, "{network} {on} {found}");
+        };
+        let off = "egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector feature gate is \
+                   disabled";
+        let other = "egress selector must be either controlplane or cluster";
+        let said =
+            |network: &str, why: &str| format!("jwt[0].issuer.egressSelectorType: Invalid value: {network:?}: {why}");
+        check("cluster", true, "");
+        check("cluster", false, &said("cluster", off));
+        check("etcd", true, &said("etcd", other));
+        check("etcd", false, &format!("[{}, {}]", said("etcd", off), said("etcd", other)));
     }
 
     #[test]

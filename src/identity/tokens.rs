@@ -7,7 +7,7 @@ use auth::{
     StaticTokens, TokenAuthenticator,
     authn::{
         CacheMetrics, CachedTokens,
-        config::{AuthenticationConfiguration, all_of, validate},
+        config::{AuthenticationConfiguration, IssuerRules, all_of, validate},
         oidc::{Issuers, IssuersOptions, OidcMetrics},
         webhook::WebhookTokens,
     },
@@ -15,7 +15,7 @@ use auth::{
 };
 use generic_server::metrics::Metrics;
 use kube_core::authentication::BearerTokens;
-use machinery::{Str, meta::FieldError};
+use machinery::meta::FieldError;
 use outbound::{
     KubeconfigWebhook,
     egress::{Egress, Network},
@@ -89,14 +89,15 @@ fn issuers(
         metrics: OidcMetrics::new(metrics.registry(), server),
         egress: egress.clone(),
     };
-    let own_issuers = options.own_issuers.clone();
+    let egress = config.features.is_on("StructuredAuthenticationConfigurationEgressSelector");
+    let rules = IssuerRules { own_issuers: options.own_issuers.clone(), egress };
     let issuers = Issuers::new(options, providers.config.jwt.clone(), providers.compiled.clone());
     let issuers = issuers?;
     if let Some((path, content)) = &providers.file {
         let controller = "authentication_config_controller";
         let metrics = ReloadMetrics::new(metrics.registry(), controller, server, content);
         let (current, first) = (issuers.clone(), providers.config.clone());
-        let reload = move |content: Vec<u8>| replace(current.clone(), first.clone(), own_issuers.clone(), content);
+        let reload = move |content: Vec<u8>| replace(current.clone(), first.clone(), rules.clone(), content);
         let followed = Followed::new("authentication configuration", path.clone(), content.clone());
         tokio::spawn(followed.follow(Some(metrics), cancel.clone(), reload));
     }
@@ -107,11 +108,11 @@ fn issuers(
 async fn replace(
     issuers: Arc<Issuers>,
     first: AuthenticationConfiguration,
-    own_issuers: Vec<Str>,
+    rules: IssuerRules,
     content: Vec<u8>,
 ) -> Result<(), ReloadError> {
     let config = AuthenticationConfiguration::read(&content).map_err(|why| ReloadError::Invalid(why.to_string()))?;
-    let (compiled, mut errors) = match validate(&config, &own_issuers) {
+    let (compiled, mut errors) = match validate(&config, &rules) {
         Ok(compiled) => (compiled, Vec::new()),
         Err(errors) => (Vec::new(), errors),
     };

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use auth::{
     TokenAuthenticator as _, TokenError,
-    authn::{config::validate, oidc::Issuers},
+    authn::{
+        config::{IssuerRules, validate},
+        oidc::Issuers,
+    },
 };
 use http::header;
 use machinery::{Value, codec::json, object};
@@ -123,14 +126,14 @@ async fn another_configuration_is_used_when_its_providers_are_well() {
     let (issuers, _) = issuers(old.config(SUB));
     assert_eq!(judge(&issuers, &key.sign(&old.claims())).await, Ok(Some("ann".to_owned())));
     let next = new.config("{username: {claim: sub, prefix: 'new:'}}");
-    let compiled = validate(&next, &[]).expect("it is valid");
+    let compiled = validate(&next, &IssuerRules::default()).expect("it is valid");
     issuers.replace(next.jwt, compiled).await.expect("it is well");
     assert_eq!(judge(&issuers, &key.sign(&old.claims())).await, Ok(None));
     assert_eq!(judge(&issuers, &key.sign(&new.claims())).await, Ok(Some("new:ann".to_owned())));
 
     let mut own = new.config(SUB);
     own.jwt[0].issuer.url = "https://own".into();
-    let compiled = validate(&own, &[]).expect("it is valid");
+    let compiled = validate(&own, &IssuerRules::default()).expect("it is valid");
     let why = issuers.replace(own.jwt, compiled).await.expect_err("the server's own issuer");
     assert!(why.to_string().contains("URL must not overlap with disallowed issuers: [https://own]"), "{why}");
     assert_eq!(judge(&issuers, &key.sign(&new.claims())).await, Ok(Some("new:ann".to_owned())));

@@ -319,7 +319,7 @@ pub static GATES: &[Gate] = &[
     row("StreamingCollectionEncodingToProtobuf", &[(33, Beta, On), (34, Stable, LockedOn)], Unseen),
     row("StrictIPCIDRValidation", &[(33, Alpha, Off), (36, Beta, On)], Followed),
     row("StructuredAuthenticationConfiguration", &[(29, Alpha, Off), (30, Beta, On), (34, Stable, LockedOn)], Fixed(true)),
-    row("StructuredAuthenticationConfigurationEgressSelector", &[(34, Beta, On)], Fixed(true)),
+    row("StructuredAuthenticationConfigurationEgressSelector", &[(34, Beta, On)], Followed),
     row("StructuredAuthenticationConfigurationJWKSMetrics", &[(35, Beta, On)], Unseen),
     row("SupplementalGroupsPolicy", &[(31, Alpha, Off), (33, Beta, On), (35, Stable, LockedOn)], Fixed(true)),
     row("SystemdWatchdog", &[(32, Beta, On), (35, Stable, LockedOn)], Unseen),

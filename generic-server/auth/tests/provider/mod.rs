@@ -8,7 +8,7 @@ use std::{
 
 use auth::{
     authn::{
-        config::{AuthenticationConfiguration, validate},
+        config::{AuthenticationConfiguration, IssuerRules, validate},
         oidc::{Issuers, IssuersOptions, OidcMetrics},
     },
     jwt::{self, Algorithm, VerifyingKey},
@@ -205,6 +205,6 @@ pub(crate) fn issuers(config: AuthenticationConfiguration) -> (Arc<Issuers>, Reg
         own_issuers: vec!["https://own".into()],
         metrics: OidcMetrics::new(&registry, "server"),
     };
-    let compiled = validate(&config, &[]).expect("it is valid");
+    let compiled = validate(&config, &IssuerRules::default()).expect("it is valid");
     (Issuers::new(options, config.jwt, compiled).expect("it can be used"), registry)
 }

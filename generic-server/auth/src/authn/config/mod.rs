@@ -11,7 +11,7 @@ use machinery::{
 };
 
 pub(super) use validation::check_issuer;
-pub use validation::{Authenticators, validate};
+pub use validation::{Authenticators, IssuerRules, validate};
 
 /// The file's kind.
 pub const KIND: ConfigKind = ConfigKind {

@@ -20,11 +20,26 @@ const MAX_AUTHENTICATORS: usize = 64;
 /// The compiled expressions of each identity provider.
 pub type Authenticators = Vec<Expressions>;
 
-/// Checks a configuration. `own_issuers`: this server's own, which nobody else may be.
+/// What a configuration is judged by beside itself.
+#[derive(Clone, Debug)]
+pub struct IssuerRules {
+    /// This server's own issuers, which nobody else may be.
+    pub own_issuers: Vec<Str>,
+    /// Whether issuers may be reached through a proxy (the gate StructuredAuthenticationConfigurationEgressSelector).
+    pub egress: bool,
+}
+
+impl Default for IssuerRules {
+    fn default() -> Self {
+        IssuerRules { own_issuers: Vec::new(), egress: true }
+    }
+}
+
+/// Checks a configuration.
 ///
 /// # Errors
 /// All that is wrong, in upstream's words.
-pub fn validate(config: &AuthenticationConfiguration, own_issuers: &[Str]) -> Result<Authenticators, Vec<FieldError>> {
+pub fn validate(config: &AuthenticationConfiguration, rules: &IssuerRules) -> Result<Authenticators, Vec<FieldError>> {
     let (mut errors, mut compiled) = (Vec::new(), Vec::new());
     if config.jwt.len() > MAX_AUTHENTICATORS {
         return Err(vec![FieldError::too_many("jwt", config.jwt.len(), MAX_AUTHENTICATORS)]);
@@ -32,7 +47,7 @@ pub fn validate(config: &AuthenticationConfiguration, own_issuers: &[Str]) -> Re
     let (mut issuers, mut discoveries) = (HashSet::new(), HashSet::new());
     for (at, authenticator) in config.jwt.iter().enumerate() {
         let path = format!("jwt[{at}]");
-        compiled.push(Check { errors: &mut errors, path: &path, own_issuers }.authenticator(authenticator));
+        compiled.push(Check { errors: &mut errors, path: &path, rules }.authenticator(authenticator));
         let issuer = &authenticator.issuer;
         if !issuers.insert(&issuer.url) {
             errors.push(FieldError::duplicate(format!("{path}.issuer.url"), issuer.url.clone()));
@@ -74,7 +89,7 @@ fn overlap(url: &Str, own_issuers: &[Str], path: impl Display) -> Option<FieldEr
 struct Check<'a> {
     errors: &'a mut Vec<FieldError>,
     path: &'a str,
-    own_issuers: &'a [Str],
+    rules: &'a IssuerRules,
 }
 
 impl Check<'_> {
@@ -103,7 +118,7 @@ impl Check<'_> {
         if issuer.url.is_empty() {
             self.required("issuer.url", "");
         } else {
-            self.url(&issuer.url, "issuer.url", self.own_issuers);
+            self.url(&issuer.url, "issuer.url", &self.rules.own_issuers);
         }
         if !issuer.discovery_url.is_empty() {
             let same = issuer.url.trim_end_matches('/') == issuer.discovery_url.trim_end_matches('/');
@@ -119,7 +134,13 @@ impl Check<'_> {
             let detail = "data does not contain any valid RSA or ECDSA certificates";
             self.invalid("issuer.certificateAuthority", "<omitted>", detail);
         }
-        match issuer.egress_selector_type.as_str() {
+        let selected = &issuer.egress_selector_type;
+        if !selected.is_empty() && !self.rules.egress {
+            let detail = "egress selector is not supported when StructuredAuthenticationConfigurationEgressSelector \
+                          feature gate is disabled";
+            self.invalid("issuer.egressSelectorType", selected.clone(), detail);
+        }
+        match selected.as_str() {
             "" | "controlplane" | "cluster" => {}
             other => {
                 let detail = "egress selector must be either controlplane or cluster";

@@ -124,14 +124,14 @@ mod tests {
     use machinery::codec::json;
 
     use super::*;
-    use crate::authn::config::{AuthenticationConfiguration, validate};
+    use crate::authn::config::{AuthenticationConfiguration, IssuerRules, validate};
 
     const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n\
                         - issuer: {url: https://a, audiences: [x]}\n";
 
     fn user(config: &str, claims: &str) -> Result<User, String> {
         let config = AuthenticationConfiguration::read(format!("{HEAD}{config}").as_bytes()).expect("a configuration");
-        let expressions = validate(&config, &[]).expect("it is valid");
+        let expressions = validate(&config, &IssuerRules::default()).expect("it is valid");
         let claims = json::decode(claims.as_bytes()).expect("JSON");
         user_of(&config.jwt[0], &expressions[0], claims.as_object().expect("an object"))
     }
