@@ -37,7 +37,7 @@ use policies::{Manifests, Policies, Tables};
 use storage::{
     Store,
     cache::Cache,
-    encrypt::{Encryption, EncryptionError},
+    encrypt::{Encryption, EncryptionError, EncryptionRules},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -368,7 +368,8 @@ async fn open_encryption(
     cancel: &CancellationToken,
 ) -> Result<Option<Arc<Encryption>>> {
     let Some(options) = &config.storage.encryption else { return Ok(None) };
-    let encryption = Encryption::load(&options.file)?;
+    let allowed = EncryptionRules { kms_v1: config.features.is_on("KMSv1"), reload: options.reload };
+    let encryption = Encryption::load(&options.file, allowed)?;
     if let Err(error) = encryption.wait_until_well(Duration::from_secs(3)).await {
         tracing::warn!(%error, "starting without a KMS provider");
     }

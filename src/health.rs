@@ -132,12 +132,14 @@ impl Healths<'_> {
     }
 }
 
-/// One check a KMS provider; one for all if they may change.
+/// One check for all KMS providers if they may change or all speak the second protocol, else one for each.
 fn kms_checks(config: &Config, encryption: Option<&Arc<Encryption>>) -> Vec<(String, Arc<dyn Check>)> {
     let Some(encryption) = encryption else { return Vec::new() };
     let check = |at| Arc::new(KmsProvider(encryption.clone(), at)) as Arc<dyn Check>;
-    if config.storage.encryption.as_ref().is_some_and(|options| options.reload) {
+    let plugins = encryption.kms_health().len();
+    let follows = config.storage.encryption.as_ref().is_some_and(|options| options.reload);
+    if follows || (plugins > 0 && !encryption.has_first_kms()) {
         return vec![("kms-providers".to_owned(), check(None))];
     }
-    (0..encryption.kms_health().len()).map(|at| (format!("kms-provider-{at}"), check(Some(at)))).collect()
+    (0..plugins).map(|at| (format!("kms-provider-{at}"), check(Some(at)))).collect()
 }

@@ -210,7 +210,7 @@ pub static GATES: &[Gate] = &[
     row("JobManagedBy", &[(30, Alpha, Off), (32, Beta, On), (35, Stable, LockedOn)], Fixed(true)),
     row("JobPodReplacementPolicy", &[(28, Alpha, Off), (29, Beta, On), (34, Stable, LockedOn)], Fixed(true)),
     row("JobSuccessPolicy", &[(30, Alpha, Off), (31, Beta, On), (33, Stable, LockedOn)], Fixed(true)),
-    row("KMSv1", &[(0, Stable, On), (28, Deprecated, On), (29, Deprecated, Off)], Fixed(false)),
+    row("KMSv1", &[(0, Stable, On), (28, Deprecated, On), (29, Deprecated, Off)], Followed),
     row("KubeletCgroupDriverFromCRI", &[(28, Alpha, Off), (31, Beta, On), (34, Stable, LockedOn)], Unseen),
     row("KubeletCrashLoopBackOffMax", &[(32, Alpha, Off), (35, Beta, On)], Unseen),
     row("KubeletEnsureSecretPulledImages", &[(33, Alpha, Off), (35, Beta, On)], Unseen),

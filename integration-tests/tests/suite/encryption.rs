@@ -236,14 +236,14 @@ fn a_kms_plugin_sees_no_value_and_may_be_away() {
     encrypted.create(SECRETS, &secret("one"));
     assert!(encrypted.on_disk("k8s:enc:kms:v2:vault:") && !encrypted.on_disk(MARK));
     assert!(plugin.state().seen.iter().all(|seen| seen.len() == 32), "seeds alone");
-    assert_eq!(encrypted.server.request("GET", "/readyz/kms-provider-0", None).text(), "ok");
-    assert_eq!(encrypted.server.request("GET", "/livez/kms-provider-0", None).status, 404, "no reason to restart");
+    assert_eq!(encrypted.server.request("GET", "/readyz/kms-providers", None).text(), "ok");
+    assert_eq!(encrypted.server.request("GET", "/livez/kms-providers", None).status, 404, "no reason to restart");
     // Without the plugin the server starts, is not ready, and says what it cannot read.
     drop(plugin);
     fs::remove_file(&socket).expect("removed");
     encrypted.restart(&rules);
     let readyz = encrypted.server.request("GET", "/readyz", None);
-    assert!(readyz.status == 500 && readyz.text().contains("[-]kms-provider-0 failed"), "{}", readyz.text());
+    assert!(readyz.status == 500 && readyz.text().contains("[-]kms-providers failed"), "{}", readyz.text());
     assert_eq!(encrypted.read(&format!("{SECRETS}/one")).0, 500);
     assert_eq!(encrypted.read("/api/v1/namespaces/default").0, 200);
     let refused = encrypted.server.request("POST", SECRETS, Some(&secret("two")));

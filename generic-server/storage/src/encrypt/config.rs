@@ -12,7 +12,11 @@ use machinery::{
 };
 use serde::Deserialize;
 
-use super::error::EncryptionFault;
+use super::{
+    EncryptionRules,
+    error::EncryptionFault,
+    kms::{Protocol, Reached},
+};
 
 const KIND: ConfigKind = ConfigKind {
     group: "apiserver.config.k8s.io",
@@ -103,7 +107,7 @@ pub(super) struct Identity {}
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Kms {
-    #[serde(default = "v1")]
+    #[serde(default = "v1", deserialize_with = "v1_if_empty")]
     api_version: String,
     #[serde(default)]
     pub(super) name: String,
@@ -117,6 +121,10 @@ pub(super) struct Kms {
 
 fn v1() -> String {
     "v1".into()
+}
+
+fn v1_if_empty<'de, D: serde::Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    String::deserialize(value).map(|text| if text.is_empty() { v1() } else { text })
 }
 
 impl std::fmt::Debug for Key {
@@ -133,28 +141,56 @@ impl Key {
 }
 
 impl Kms {
+    /// How it is reached.
+    pub(super) fn reached(&self) -> Reached<'_> {
+        let timeout = self.timeout().unwrap_or(CALL);
+        Reached { name: &self.name, endpoint: &self.endpoint, timeout }
+    }
+
+    /// What it speaks.
+    pub(super) fn protocol(&self) -> Protocol {
+        if self.is_first() { Protocol::V1 { keys: self.cache_size.unwrap_or(KEYS) } } else { Protocol::V2 }
+    }
+
+    fn is_first(&self) -> bool {
+        self.api_version == "v1"
+    }
+
     /// How long a call may take.
-    pub(super) fn timeout(&self) -> Option<Duration> {
+    fn timeout(&self) -> Option<Duration> {
         match &self.timeout {
-            None => Some(Duration::from_secs(3)),
+            None => Some(CALL),
             Some(text) => GoDuration::parse(text).ok()?.to_std().filter(|timeout| !timeout.is_zero()),
         }
     }
 }
 
+/// How long a call may take when nothing is said.
+const CALL: Duration = Duration::from_secs(3);
+/// How many keys are kept of a plugin of the first protocol when nothing is said.
+const KEYS: i32 = 1000;
+
 /// Reads and validates a configuration.
 ///
 /// # Errors
 /// All that is wrong with it.
-pub(super) fn parse(text: &str) -> Result<Config, EncryptionFault> {
+pub(super) fn parse(text: &str, allowed: EncryptionRules) -> Result<Config, EncryptionFault> {
     let read = KIND.read(text.as_bytes())?;
     let config: Config = serde_json::from_slice(&json::encode(&read.document)).map_err(EncryptionFault::Shape)?;
-    let errors = Validation::default().run(&config);
-    if errors.is_empty() { Ok(config) } else { Err(EncryptionFault::Invalid(errors)) }
+    let errors = Validation { allowed, ..Validation::default() }.run(&config);
+    if !errors.is_empty() {
+        return Err(EncryptionFault::Invalid(errors));
+    }
+    let mut plugins = config.resources.iter().flat_map(|entry| &entry.providers).filter_map(|p| p.kms.as_ref());
+    if plugins.any(Kms::is_first) && !allowed.kms_v1 {
+        return Err(EncryptionFault::FirstKms);
+    }
+    Ok(config)
 }
 
 #[derive(Default)]
 struct Validation {
+    allowed: EncryptionRules,
     errors: Vec<String>,
     kms_names: HashSet<String>,
 }
@@ -289,11 +325,11 @@ impl Validation {
         if kms.name.is_empty() {
             self.required(&name, "name is a mandatory field for a provider");
         }
-        if kms.name.contains(':') {
+        if kms.name.contains(':') && !kms.is_first() {
             let why = format!("invalid KMS provider name {}, must not contain ':'", kms.name);
             self.invalid(&name, &kms.name, &why);
         }
-        if !self.kms_names.insert(kms.name.clone()) {
+        if !self.kms_names.insert(kms.name.clone()) && (self.allowed.reload || !kms.is_first()) {
             let why = format!("duplicate KMS provider name {}, names must be unique", kms.name);
             self.invalid(&name, &kms.name, &why);
         }
@@ -313,22 +349,21 @@ impl Validation {
                 self.invalid(&endpoint, &kms.endpoint, &why);
             }
         }
-        match &*kms.api_version {
-            "v2" => {}
-            "v1" => self.invalid(
-                &format!("{field}.apiVersion"),
-                "v1",
-                "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.",
-            ),
-            other => self.invalid(
-                &format!("{field}.apiVersion"),
-                other,
-                "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported",
-            ),
+        self.kms_cache_size(kms, &format!("{field}.cachesize"));
+        if !["v1", "v2"].contains(&&*kms.api_version) {
+            let why = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported";
+            self.invalid(&format!("{field}.apiVersion"), &kms.api_version, why);
         }
-        if let Some(size) = kms.cache_size {
-            self.invalid(&format!("{field}.cachesize"), &size.to_string(), "cachesize is not supported in v2");
-        }
+    }
+
+    fn kms_cache_size(&mut self, kms: &Kms, field: &str) {
+        let why = match kms.cache_size {
+            Some(0) if kms.is_first() => "cachesize should be a positive value, or negative to disable",
+            Some(_) if !kms.is_first() => "cachesize is not supported in v2",
+            _ => return,
+        };
+        let size = kms.cache_size.unwrap_or_default();
+        self.errors.push(format!("{field}: Invalid value: {size}: {why}"));
     }
 }
 
@@ -351,7 +386,9 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_as_upstream_says_it() {
         let check = |resources: &str, providers: &str, expect: &str| {
-            let found = parse(&config(resources, providers)).map(drop).map_err(|error| error.to_string());
+            let found = parse(&config(resources, providers), EncryptionRules::default())
+                .map(drop)
+                .map_err(|error| error.to_string());
             match expect {
                 "" => assert_eq!(found, Ok(()), "{resources} {providers}"),
                 expect => assert!(found.as_ref().is_err_and(|error| error.contains(expect)), "{found:?}"),
@@ -393,7 +430,8 @@ mod tests {
         );
         check("secrets", "{kms: {name: k, endpoint: 'unix:///k.sock'}}", "KMSv1 is deprecated");
         assert!(
-            parse("kind: Pod\napiVersion: v1\nresources: []").is_err_and(|error| error.to_string().contains("no kind"))
+            parse("kind: Pod\napiVersion: v1\nresources: []", EncryptionRules::default())
+                .is_err_and(|error| error.to_string().contains("no kind"))
         );
         let twice = "{kms: {apiVersion: v2, name: k, endpoint: 'unix:///k'}}";
         check("secrets", &format!("{twice}, {twice}"), "duplicate KMS provider name k");

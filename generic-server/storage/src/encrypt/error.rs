@@ -32,6 +32,12 @@ pub enum EncryptionFault {
     /// Its fields are of other types.
     #[error("cannot be read: {0}")]
     Shape(serde_json::Error),
+    /// It names a plugin of the first protocol, and the gate is off.
+    #[error(
+        "KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  Set \
+         --feature-gates=KMSv1=true to use the deprecated KMSv1 feature."
+    )]
+    FirstKms,
     /// Its fields are invalid, in these ways, each with its place.
     #[error("{}", .0.join(", "))]
     Invalid(Vec<String>),
@@ -75,9 +81,23 @@ pub enum KmsError {
     /// A call failed; what the plugin or the way to it says.
     #[error("{0}")]
     Call(String),
+    /// It cannot be reached, or cannot do anything now.
+    #[error("{0}")]
+    Away(String),
     /// It speaks another version of the protocol.
     #[error("expected KMSv2 API version v2, got {0}")]
     Version(String),
+    /// It speaks another version of the first protocol.
+    #[error("KMS provider api version {0} is not supported, only v1beta1 is supported now")]
+    FirstVersion(String),
+    /// It could not encrypt, or not decrypt, a word.
+    #[error("failed to perform {section} section of the healthz check, error: {error}")]
+    Probe {
+        /// What it could not do.
+        section: &'static str,
+        /// Why.
+        error: Box<KmsError>,
+    },
     /// It says of itself that it is not well.
     #[error("got unexpected healthz status: {0}")]
     Healthz(String),
@@ -128,6 +148,9 @@ pub enum ObjectError {
     /// Its annotations have too many bytes.
     #[error("failed to validate annotations: they have {0} bytes")]
     Annotations(usize),
+    /// Its key is cut short.
+    #[error("invalid data encountered by envelope transformer: failed to read uint16 length prefixed data")]
+    NoKey,
     /// It has no value.
     #[error("encrypted data is empty")]
     NoData,

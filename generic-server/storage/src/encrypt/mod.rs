@@ -42,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An encryption configuration in use.
 pub struct Encryption {
     file: PathBuf,
+    allowed: EncryptionRules,
     current: ArcSwap<Loaded>,
 }
 
@@ -50,6 +51,15 @@ struct Loaded {
     /// By resource as the file names it: `secrets`, `deployments.apps`, `*.apps`, `*.`, `*.*`.
     rules: HashMap<String, Arc<Vec<Provider>>>,
     kms: Vec<Arc<Kms>>,
+}
+
+/// What a file may say beside what every file may.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EncryptionRules {
+    /// Plugins may speak the first protocol (the gate KMSv1).
+    pub kms_v1: bool,
+    /// The file is followed: all plugins have names of their own.
+    pub reload: bool,
 }
 
 enum Provider {
@@ -63,11 +73,11 @@ impl Encryption {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn load(file: &Path) -> Result<Arc<Encryption>, EncryptionError> {
+    pub fn load(file: &Path, allowed: EncryptionRules) -> Result<Arc<Encryption>, EncryptionError> {
         let fault = |fault| EncryptionError::File { file: file.to_owned(), fault };
         let text = std::fs::read_to_string(file).map_err(|error| fault(EncryptionFault::Read(error)))?;
-        let current = ArcSwap::from_pointee(Loaded::read(text, None).map_err(fault)?);
-        Ok(Arc::new(Encryption { file: file.into(), current }))
+        let current = ArcSwap::from_pointee(Loaded::read(text, allowed, None).map_err(fault)?);
+        Ok(Arc::new(Encryption { file: file.into(), allowed, current }))
     }
 
     /// The content of the file that is in use.
@@ -81,7 +91,7 @@ impl Encryption {
     /// # Errors
     /// It cannot be used; then the old one stays.
     pub async fn replace(&self, text: String) -> Result<(), EncryptionError> {
-        let next = Loaded::read(text, Some(&self.current.load_full()));
+        let next = Loaded::read(text, self.allowed, Some(&self.current.load_full()));
         let next = next.map_err(|fault| EncryptionError::File { file: self.file.clone(), fault })?;
         next.wait_until_well(PATIENCE).await?;
         self.current.store(Arc::new(next));
@@ -106,7 +116,12 @@ impl Encryption {
 
     /// Each KMS provider's name and whether it is well (readyz's `kms-provider-0`, …).
     pub fn kms_health(&self) -> Vec<(String, Result<(), KmsError>)> {
-        self.current.load().kms.iter().map(|kms| (kms.name.clone(), kms.health())).collect()
+        self.current.load().kms.iter().map(|kms| (kms.name().to_owned(), kms.health())).collect()
+    }
+
+    /// Whether a KMS provider speaks the first protocol.
+    pub fn has_first_kms(&self) -> bool {
+        self.current.load().kms.iter().any(|kms| kms.is_first())
     }
 }
 
@@ -123,8 +138,8 @@ impl Loaded {
         }
     }
 
-    fn read(text: String, before: Option<&Loaded>) -> Result<Loaded, EncryptionFault> {
-        let config = config::parse(&text)?;
+    fn read(text: String, allowed: EncryptionRules, before: Option<&Loaded>) -> Result<Loaded, EncryptionFault> {
+        let config = config::parse(&text, allowed)?;
         let mut loaded = Loaded { text, rules: HashMap::new(), kms: Vec::new() };
         let mut rules: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
         for (at, entry) in config.resources.iter().enumerate() {
@@ -136,21 +151,23 @@ impl Loaded {
             }
         }
         let mut plugins = HashMap::new();
-        for provider in config.resources.iter().flat_map(|entry| &entry.providers) {
+        let entries = config.resources.iter().enumerate();
+        for (place, provider) in entries.flat_map(|(at, entry)| {
+            entry.providers.iter().enumerate().map(move |(provider, config)| ((at, provider), config))
+        }) {
             if let Some(kms) = &provider.kms {
-                let timeout = kms.timeout().unwrap_or(Duration::from_secs(3));
-                let known =
-                    before.and_then(|before| before.kms.iter().find(|old| old.is(&kms.name, &kms.endpoint, timeout)));
-                let plugin = known.cloned().map_or_else(|| Kms::start(&kms.name, &kms.endpoint, timeout), Ok);
-                let plugin = plugin?;
-                plugins.insert(kms.name.clone(), plugin.clone());
+                let (reached, protocol) = (kms.reached(), kms.protocol());
+                let known = before.and_then(|before| before.kms.iter().find(|old| old.is(reached, protocol)));
+                let plugin = known.cloned().map_or_else(|| Kms::start(reached, protocol), Ok)?;
+                plugins.insert(place, plugin.clone());
                 loaded.kms.push(plugin);
             }
         }
         for (resource, uses) in rules {
             let mut providers = Vec::new();
             for (entry, provider) in uses {
-                Provider::make(&config.resources[entry].providers[provider], &plugins, &mut providers)?;
+                let plugin = plugins.get(&(entry, provider));
+                Provider::make(&config.resources[entry].providers[provider], plugin, &mut providers)?;
             }
             loaded.rules.insert(resource, Arc::new(providers));
         }
@@ -162,7 +179,7 @@ impl Provider {
     /// Adds a provider as the file has it: one for each key.
     fn make(
         config: &config::ProviderConfig,
-        plugins: &HashMap<String, Arc<Kms>>,
+        plugin: Option<&Arc<Kms>>,
         into: &mut Vec<Provider>,
     ) -> Result<(), CipherError> {
         type Make = fn(&[u8]) -> keys::Result<Cipher>;
@@ -177,8 +194,8 @@ impl Provider {
                 into.push(Provider::Local { prefix, cipher: make(&key.secret())? });
             }
         }
-        if let Some(kms) = config.kms.as_ref().and_then(|kms| plugins.get(&kms.name)) {
-            into.push(Provider::Kms { prefix: format!("k8s:enc:kms:v2:{}:", kms.name), kms: kms.clone() });
+        if let Some(kms) = plugin {
+            into.push(Provider::Kms { prefix: kms.prefix(), kms: kms.clone() });
         }
         if config.identity.is_some() {
             into.push(Provider::Identity);

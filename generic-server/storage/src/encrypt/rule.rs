@@ -69,10 +69,10 @@ impl Rule {
         self.names.iter().find_map(|name| current.rules.get(name).cloned())
     }
 
-    pub(super) fn encrypt(&self, key: &str, value: Bytes) -> Result<Bytes, Error> {
+    pub(super) async fn encrypt(&self, key: &str, value: Bytes) -> Result<Bytes, Error> {
         let providers = self.providers();
         let (prefix, tail) = (providers.as_ref().and_then(|providers| providers.first()), value.len() + 128);
-        let failed = |error: &dyn std::error::Error| {
+        let failed = |error: &(dyn std::error::Error + Sync)| {
             Error::Unavailable(format!("the value of {key} cannot be encrypted: {error}"))
         };
         let out = |prefix: &str| {
@@ -89,7 +89,7 @@ impl Rule {
             }
             Some(Provider::Kms { prefix, kms }) => {
                 let mut out = out(prefix);
-                kms.encrypt(key, &value, &mut out).map_err(|error| failed(&error))?;
+                kms.encrypt(key, &value, &mut out).await.map_err(|error| failed(&error))?;
                 Ok(out.into())
             }
         }
@@ -147,12 +147,14 @@ impl Rule {
         Err(failed.unwrap_or(DecryptError::NoProvider))
     }
 
-    pub(super) fn is_stale(&self, stored: &[u8]) -> bool {
+    /// Whether a value is not stored as it would be now.
+    pub(super) async fn is_stale(&self, key: &str, stored: &Bytes) -> bool {
+        self.prepare(std::iter::once(stored)).await;
         let providers = self.providers();
         match providers.as_ref().and_then(|providers| providers.first()) {
             None | Some(Provider::Identity) => stored.starts_with(ENCRYPTED),
             Some(provider) => provider.own(stored).is_none_or(|own| match provider {
-                Provider::Kms { kms, .. } => !kms.is_current(own),
+                Provider::Kms { kms, .. } => !kms.is_current(key, own),
                 _ => false,
             }),
         }

@@ -10,6 +10,8 @@ use crate::{Error, Event, Expect, KeyValue, Layer, Range, RangeResult, Revision,
 
 /// So many values are decrypted beside the runtime's threads.
 const MANY: usize = 200;
+/// So many values of a list are decrypted at once: their data keys are kept until that is done.
+const PART: usize = 512;
 /// How soon, and then how often, values that could not be decrypted are tried again.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LAST_RETRY: Duration = Duration::from_secs(10);
@@ -57,6 +59,20 @@ async fn end_on_recovery(rule: Arc<Rule>, sink: Arc<dyn Sink>) {
     }
 }
 
+impl Encrypted {
+    async fn decrypted(&self, part: Vec<KeyValue>) -> Result<Vec<KeyValue>, Error> {
+        self.rule.prepare(part.iter().map(|item| &item.value)).await;
+        let (many, rule) = (part.len() > MANY, self.rule.clone());
+        let decrypt = move || part.into_iter().map(|item| rule.key_value(item)).collect();
+        if many {
+            let done = tokio::task::spawn_blocking(decrypt).await;
+            done.map_err(|error| Error::Unavailable(format!("decryption failed: {error}")))
+        } else {
+            Ok(decrypt())
+        }
+    }
+}
+
 #[async_trait]
 impl Layer for Encrypted {
     fn inner(&self) -> &dyn Store {
@@ -64,7 +80,7 @@ impl Layer for Encrypted {
     }
 
     async fn put(&self, key: &str, value: Bytes, expect: Expect, ttl: Option<Duration>) -> Result<Revision, Error> {
-        let value = self.rule.encrypt(key, value)?;
+        let value = self.rule.encrypt(key, value).await?;
         self.rule.told(self.store.put(key, value, expect, ttl).await).await
     }
 
@@ -75,9 +91,12 @@ impl Layer for Encrypted {
         then: Vec<Bytes>,
         expect: Expect,
     ) -> Result<Vec<Revision>, Error> {
-        let value = self.rule.encrypt(key, value)?;
-        let then = then.into_iter().map(|value| self.rule.encrypt(key, value)).collect::<Result<_, _>>()?;
-        self.rule.told(self.store.put_series(key, value, then, expect).await).await
+        let value = self.rule.encrypt(key, value).await?;
+        let mut encrypted = Vec::with_capacity(then.len());
+        for value in then {
+            encrypted.push(self.rule.encrypt(key, value).await?);
+        }
+        self.rule.told(self.store.put_series(key, value, encrypted, expect).await).await
     }
 
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
@@ -92,16 +111,12 @@ impl Layer for Encrypted {
 
     async fn range(&self, range: Range) -> Result<RangeResult, Error> {
         let mut result = self.store.range(range).await?;
-        self.rule.prepare(result.items.iter().map(|item| &item.value)).await;
-        let (items, rule) = (std::mem::take(&mut result.items), self.rule.clone());
-        let many = items.len() > MANY;
-        let decrypt = move || items.into_iter().map(|item| rule.key_value(item)).collect();
-        result.items = if many {
-            let done = tokio::task::spawn_blocking(decrypt).await;
-            done.map_err(|error| Error::Unavailable(format!("decryption failed: {error}")))?
-        } else {
-            decrypt()
-        };
+        let mut stored = std::mem::take(&mut result.items).into_iter();
+        result.items.reserve_exact(stored.len());
+        while stored.len() > 0 {
+            let part: Vec<KeyValue> = stored.by_ref().take(PART).collect();
+            result.items.extend(self.decrypted(part).await?);
+        }
         Ok(result)
     }
 
@@ -117,6 +132,9 @@ impl Layer for Encrypted {
 
     async fn is_stale(&self, key: &str) -> Result<bool, Error> {
         let (found, _) = self.store.get(key).await?;
-        Ok(found.is_some_and(|found| self.rule.is_stale(&found.value)))
+        Ok(match found {
+            Some(found) => self.rule.is_stale(key, &found.value).await,
+            None => false,
+        })
     }
 }

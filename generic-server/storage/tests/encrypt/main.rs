@@ -10,9 +10,10 @@ use plugin::{Mood, Plugin};
 use storage::{
     Expect, Memory, Range, Store,
     conformance::{self, Recorder, create},
-    encrypt::{Encryption, KmsError, broken},
+    encrypt::{Encryption, EncryptionRules, KmsError, broken},
 };
 
+const ALLOWED: EncryptionRules = EncryptionRules { kms_v1: true, reload: false };
 const KEY: &str = "/registry/secrets/default/one";
 const VALUE: &str = r#"{"kind":"Secret"}"#;
 
@@ -48,7 +49,7 @@ impl Setup {
 
     fn load(&self, entries: &[(&str, &str)]) -> Arc<Encryption> {
         configure(&self.file(), entries);
-        Encryption::load(&self.file()).unwrap()
+        Encryption::load(&self.file(), ALLOWED).unwrap()
     }
 
     /// The store for secrets under a new configuration.
@@ -64,6 +65,11 @@ impl Setup {
     fn kms(&self) -> String {
         let socket = self.folder.path().join("kms.sock");
         format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{}', timeout: 20s}}}}", socket.display())
+    }
+
+    /// The same plugin, by the first protocol.
+    fn first_kms(&self) -> String {
+        self.kms().replace("apiVersion: v2", "apiVersion: v1")
     }
 
     fn plugin(&self) -> Plugin {
@@ -96,9 +102,11 @@ async fn encrypted_stores_pass_the_suite() {
     }
     let setup = Setup::new();
     let _plugin = setup.plugin();
-    let encryption = setup.load(&[("secrets", &setup.kms())]);
-    well(&encryption).await;
-    conformance::semantics(async || encryption.wrap(Memory::new(), "", "secrets")).await;
+    for provider in [setup.kms(), setup.first_kms()] {
+        let encryption = setup.load(&[("secrets", &provider)]);
+        well(&encryption).await;
+        conformance::semantics(async || encryption.wrap(Memory::new(), "", "secrets")).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,16 +246,87 @@ async fn a_kms_plugin_sees_one_seed_and_no_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_read_what_another_server_encrypted() {
+async fn a_plugin_of_the_first_protocol_encrypts_a_key_for_each_value() {
+    const MANY: usize = 1100; // more than are kept
     let setup = Setup::new();
-    let _plugin = setup.plugin();
-    let (here, there) = (setup.load(&[("secrets", &setup.kms())]), setup.load(&[("secrets", &setup.kms())]));
-    well(&there).await;
-    let recorder = Recorder::new();
-    let mine = here.wrap(setup.memory.clone(), "", "secrets");
-    let _watch = mine.watch("/registry/", 1, recorder.clone()).await.unwrap();
-    create(&*there.wrap(setup.memory.clone(), "", "secrets"), KEY, VALUE).await;
-    assert_eq!(recorder.events(1).await[0].2.as_deref(), Some(VALUE));
+    let plugin = setup.plugin();
+    let encryption = setup.load(&[("secrets", &setup.first_kms())]);
+    well(&encryption).await;
+    let store = encryption.wrap(setup.memory.clone(), "", "secrets");
+    for n in 0..MANY {
+        create(&*store, &format!("/registry/secrets/{n}"), VALUE).await;
+    }
+    let raw = setup.raw("/registry/secrets/7").await;
+    let after = raw.strip_prefix(b"k8s:enc:kms:v1:vault:").expect("upstream's prefix");
+    assert_eq!(after[..2], [0, 32], "the length of the key");
+    assert_eq!(after[2..].len(), 32 + 12 + VALUE.len() + 16, "the key, a nonce, the value, a tag");
+    let seen: Vec<usize> = plugin.state().seen.iter().map(Vec::len).filter(|len| *len != "ping".len()).collect();
+    assert_eq!(seen, [32; MANY], "keys alone");
+    let last = format!("/registry/secrets/{}", MANY - 1);
+    assert_eq!(read(&*store, &last).await.unwrap(), VALUE);
+    let probes = |plugin: &Plugin| plugin.state().seen.iter().filter(|seen| *seen == b"ping").count();
+    assert!(plugin.state().decrypted <= probes(&plugin), "the words of probes alone");
+    // Another server asks for each, once.
+    let other = setup.load(&[("secrets", &setup.first_kms())]);
+    well(&other).await;
+    let before = plugin.state().decrypted;
+    let store = other.wrap(setup.memory.clone(), "", "secrets");
+    let items = store.range(Range { prefix: "/registry/".into(), ..Range::default() }).await.unwrap().items;
+    assert!(items.len() == MANY && items.iter().all(|item| item.value == VALUE));
+    let asked = plugin.state().decrypted - before;
+    assert!((MANY..=MANY + probes(&plugin)).contains(&asked), "{asked}");
+    // The plugin is away: what is known is read, nothing is written.
+    plugin.set(Mood::Refusing);
+    assert_eq!(read(&*store, &items[MANY - 1].key).await.unwrap(), VALUE);
+    let written = store.put(KEY, VALUE.into(), Expect::Absent, None).await;
+    assert!(written.unwrap_err().to_string().contains("the vault is sealed"));
+    let third = setup.load(&[("secrets", &setup.first_kms())]).wrap(setup.memory.clone(), "", "secrets");
+    assert_eq!(read(&*third, &last).await.unwrap_err(), "the vault is sealed");
+    // A key that it lies about is asked for again.
+    plugin.set(Mood::Lying);
+    let fourth = setup.load(&[("secrets", &setup.first_kms())]).wrap(setup.memory.clone(), "", "secrets");
+    assert!(read(&*fourth, &last).await.is_err());
+    plugin.set(Mood::Well);
+    assert_eq!(read(&*fourth, &last).await.unwrap(), VALUE);
+    assert!(!fourth.is_stale(&last).await.unwrap());
+}
+
+#[test]
+fn what_plugins_of_the_first_protocol_may_be_called_and_how_many_keys_are_kept() {
+    let setup = Setup::new();
+    let allowed = |kms_v1, reload| EncryptionRules { kms_v1, reload };
+    let check = |providers: &str, allowed: EncryptionRules, expect: &str| {
+        configure(&setup.file(), &[("secrets", providers)]);
+        let found = Encryption::load(&setup.file(), allowed).map(drop).map_err(|error| error.to_string());
+        match expect {
+            "" => assert_eq!(found, Ok(()), "{providers}"),
+            expect => assert!(found.as_ref().is_err_and(|error| error.ends_with(expect)), "{found:?}"),
+        }
+    };
+    let plugin = |more: &str| format!("{{kms: {{name: 'k:l', endpoint: 'unix:///none'{more}}}}}");
+    let twice = [plugin(""), plugin("")].join(", ");
+    check(&plugin(""), allowed(false, false), "Set --feature-gates=KMSv1=true to use the deprecated KMSv1 feature.");
+    check(&plugin(", cachesize: -1"), allowed(true, false), "");
+    let why = "kms.cachesize: Invalid value: 0: cachesize should be a positive value, or negative to disable";
+    check(&plugin(", cachesize: 0"), allowed(true, false), why);
+    check(&twice, allowed(true, false), "");
+    check(&twice, allowed(true, true), "duplicate KMS provider name k:l, names must be unique");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_read_what_another_server_encrypted() {
+    for provider in [Setup::kms, Setup::first_kms] {
+        let setup = Setup::new();
+        let _plugin = setup.plugin();
+        let (here, there) =
+            (setup.load(&[("secrets", &provider(&setup))]), setup.load(&[("secrets", &provider(&setup))]));
+        well(&there).await;
+        let recorder = Recorder::new();
+        let mine = here.wrap(setup.memory.clone(), "", "secrets");
+        let _watch = mine.watch("/registry/", 1, recorder.clone()).await.unwrap();
+        create(&*there.wrap(setup.memory.clone(), "", "secrets"), KEY, VALUE).await;
+        assert_eq!(recorder.events(1).await[0].2.as_deref(), Some(VALUE));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

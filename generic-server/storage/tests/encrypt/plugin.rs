@@ -1,4 +1,4 @@
-//! A KMS v2 plugin on a unix socket.
+//! A KMS plugin on a unix socket, which speaks both protocols.
 
 use std::{
     collections::HashMap,
@@ -73,6 +73,29 @@ struct Asked {
     annotations: HashMap<String, Vec<u8>>,
 }
 
+/// EncryptRequest and DecryptRequest of the first protocol; VersionRequest is the first field.
+#[derive(Clone, PartialEq, Message)]
+struct FirstAsked {
+    #[prost(string, tag = "1")]
+    version: String,
+    #[prost(bytes = "vec", tag = "2")]
+    text: Vec<u8>,
+}
+
+/// VersionResponse.
+#[derive(Clone, PartialEq, Message)]
+struct Version {
+    #[prost(string, tag = "1")]
+    version: String,
+}
+
+/// EncryptResponse and DecryptResponse of the first protocol.
+#[derive(Clone, PartialEq, Message)]
+struct FirstAnswer {
+    #[prost(bytes = "vec", tag = "1")]
+    text: Vec<u8>,
+}
+
 /// EncryptResponse; DecryptResponse is its first field.
 #[derive(Clone, PartialEq, Message)]
 struct Answer {
@@ -135,6 +158,9 @@ async fn answer(
 ) -> Result<http::Response<Body>, Infallible> {
     let request = request.map(Body::new);
     let method = request.uri().path().rsplit('/').next().unwrap().to_owned();
+    if request.uri().path().starts_with("/v1beta1.") {
+        return Ok(answer_first(state, &method, request).await);
+    }
     Ok(match &*method {
         "Status" => {
             let service = tower::service_fn(move |_: Request<Empty>| -> Answered<Told> {
@@ -157,6 +183,32 @@ async fn answer(
     })
 }
 
+/// The same in the first protocol.
+async fn answer_first(state: Arc<Mutex<State>>, method: &str, request: http::Request<Body>) -> http::Response<Body> {
+    if method == "Version" {
+        let service = tower::service_fn(move |asked: Request<FirstAsked>| -> Answered<Version> {
+            assert_eq!(asked.into_inner().version, "v1beta1");
+            said(state.lock().unwrap().mood, Ok(Version { version: "v1beta1".into() }))
+        });
+        return tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await;
+    }
+    let encrypt = method == "Encrypt";
+    let service = tower::service_fn(move |asked: Request<FirstAsked>| -> Answered<FirstAnswer> {
+        let mut state = state.lock().unwrap();
+        let FirstAsked { version, text } = asked.into_inner();
+        assert_eq!(version, "v1beta1");
+        let turned = FirstAnswer { text: turn(&state, &text) };
+        if encrypt {
+            state.encrypted += 1;
+            state.seen.push(text);
+        } else {
+            state.decrypted += 1;
+        }
+        said(state.mood, Ok(turned))
+    });
+    tonic::server::Grpc::new(tonic_prost::ProstCodec::default()).unary(service, request).await
+}
+
 fn said<T: Send + 'static>(mood: Mood, answer: Result<T, Status>) -> Answered<T> {
     match mood {
         Mood::Well | Mood::Lying => Box::pin(std::future::ready(answer.map(Response::new))),
@@ -165,11 +217,15 @@ fn said<T: Send + 'static>(mood: Mood, answer: Result<T, Status>) -> Answered<T>
     }
 }
 
+fn turn(state: &State, text: &[u8]) -> Vec<u8> {
+    let turn = if state.mood == Mood::Lying { 0x5a } else { 0xa5 };
+    text.iter().map(|byte| byte ^ turn).collect()
+}
+
 /// "Encrypts" by turning bits; a text is only read with the key that it was written with.
 fn crypt(state: &mut State, encrypt: bool, asked: Asked) -> Result<Answer, Status> {
     assert!(!asked.uid.is_empty());
-    let turn = if state.mood == Mood::Lying { 0x5a } else { 0xa5 };
-    let turned: Vec<u8> = asked.text.iter().map(|byte| byte ^ turn).collect();
+    let turned = turn(state, &asked.text);
     if encrypt {
         state.encrypted += 1;
         state.seen.push(asked.text);

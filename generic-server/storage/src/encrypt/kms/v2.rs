@@ -1,28 +1,28 @@
-//! KMS v2 plugins: data keys that a plugin encrypts, over gRPC on a unix socket.
-//!
-//! Values are encrypted with keys that are derived from a seed; the plugin sees the seed alone, once when it is made and
-//! once when a server that does not know it reads a value. All calls are made by a thread with a runtime of its own, so
-//! that a sink, which must not wait for the runtime it runs on, can have a seed decrypted.
+//! KMS v2: values are encrypted with keys that are derived from a seed. The plugin sees the seed alone, once when it is made
+//! and once when a server that does not know it reads a value.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use aws_lc_rs::digest;
-use http::uri::PathAndQuery;
-use hyper_util::rt::TokioIo;
+use futures_util::future::BoxFuture;
 use prost::Message;
-use tokio::{net::UnixStream, sync::oneshot};
-use tonic::transport::{Channel, Endpoint};
 
 use super::{
+    Reached,
+    thread::{Connection, Thread, lock},
+};
+use crate::encrypt::{
     data_key::{DataKey, Kept, SEED, TYPE_KEY, TYPE_SEED, derive},
     error::{CipherError, EncryptionFault, KmsError, ObjectError, UnwellPlugin},
     keys::random,
 };
 use crate::tally::{DATA_KEY_FAILURES, DATA_KEY_MISSES, DATA_KEYS};
+
+const SERVICE: &str = "v2.KeyManagementService";
 
 /// How often a plugin that is well, or not, is asked for its status.
 const POLL: Duration = Duration::from_secs(60);
@@ -111,12 +111,9 @@ struct Current {
 }
 
 /// A plugin.
-pub(super) struct Kms {
-    pub(super) name: String,
-    endpoint: String,
-    timeout: Duration,
+pub(in crate::encrypt) struct KmsV2 {
+    thread: Thread,
     shared: Arc<Shared>,
-    calls: tokio::sync::mpsc::UnboundedSender<Call>,
 }
 
 struct Shared {
@@ -127,41 +124,34 @@ struct Shared {
     failures: Mutex<HashMap<Vec<u8>, (Instant, KmsError)>>,
 }
 
-/// A data key to be decrypted, and whom to tell.
-struct Call {
-    object: EncryptedObject,
-    tell: Box<dyn FnOnce(Result<Arc<Kept>, KmsError>) + Send>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Kms {
-    /// Starts to talk to the plugin at a socket (`unix:///path`, or `unix:///@name` for an abstract one).
-    pub(super) fn start(name: &str, endpoint: &str, timeout: Duration) -> Result<Arc<Kms>, EncryptionFault> {
-        let path = endpoint.strip_prefix("unix://").unwrap_or(endpoint);
-        let path =
-            path.strip_prefix("/@").or(path.strip_prefix('@')).map_or(path.to_owned(), |name| format!("\0{name}"));
+impl KmsV2 {
+    /// Starts to talk to the plugin.
+    pub(super) fn start(reached: Reached<'_>) -> Result<KmsV2, EncryptionFault> {
         let shared = Arc::new(Shared {
             current: Mutex::default(),
             health: Mutex::new(Err(KmsError::NotAsked)),
             keys: Mutex::default(),
             failures: Mutex::default(),
         });
-        let (calls, called) = tokio::sync::mpsc::unbounded_channel();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| EncryptionFault::Client { what: "runtime", error })?;
-        let worker = Worker { path, timeout, shared: shared.clone(), provider: name.to_owned() };
-        let thread = std::thread::Builder::new().name("storage-kms".into());
-        let started = thread.spawn(move || runtime.block_on(worker.run(called)));
-        started.map_err(|error| EncryptionFault::Client { what: "thread", error })?;
-        Ok(Arc::new(Kms { name: name.into(), endpoint: endpoint.into(), timeout, shared, calls }))
+        let (polled, provider) = (shared.clone(), reached.name.to_owned());
+        let thread = Thread::start(reached, move |connection| {
+            let (shared, provider) = (polled.clone(), provider.clone());
+            async move {
+                let result = shared.poll(&connection).await;
+                if let Err(error) = &result {
+                    tracing::warn!(provider, %error, "the KMS provider is not well");
+                }
+                let pause = if result.is_ok() { POLL } else { POLL_FAILED };
+                *lock(&shared.health) = result;
+                pause
+            }
+        })?;
+        Ok(KmsV2 { thread, shared })
     }
 
-    /// Whether it is this plugin, reached in this way.
-    pub(super) fn is(&self, name: &str, endpoint: &str, timeout: Duration) -> bool {
-        self.name == name && self.endpoint == endpoint && self.timeout == timeout
+    /// The plugin's thread.
+    pub(super) fn thread(&self) -> &Thread {
+        &self.thread
     }
 
     /// Whether the plugin is well; why not.
@@ -169,20 +159,15 @@ impl Kms {
         lock(&self.shared.health).clone()
     }
 
-    /// Why it is not well, if it is not.
-    pub(super) fn unwell(&self) -> Option<UnwellPlugin> {
-        self.health().err().map(|error| UnwellPlugin { name: self.name.clone(), error })
-    }
-
     /// Appends the encrypted value to `out`.
     pub(super) fn encrypt(&self, path: &str, value: &[u8], out: &mut Vec<u8>) -> Result<(), KmsError> {
         let current = lock(&self.shared.current).clone();
         let current = current.ok_or_else(|| {
             let error = self.health().err().unwrap_or(KmsError::NotAsked);
-            KmsError::NeverWell(Box::new(UnwellPlugin { name: self.name.clone(), error }))
+            KmsError::NeverWell(Box::new(UnwellPlugin { name: self.thread.name().to_owned(), error }))
         })?;
         if current.until < Instant::now() {
-            return Err(KmsError::Expired(self.name.clone()));
+            return Err(KmsError::Expired(self.thread.name().to_owned()));
         }
         let mut object = current.object.clone();
         let salt: [u8; SEED] = random()?;
@@ -211,12 +196,8 @@ impl Kms {
             missing.entry(name).or_insert_with(|| keyless(object));
         }
         for object in missing.into_values() {
-            let (tell, told) = oneshot::channel();
-            let call = Call { object, tell: Box::new(move |result| drop(tell.send(result))) };
-            if self.calls.send(call).is_ok() {
-                // The decryption itself tells what went wrong.
-                let _ = told.await;
-            }
+            // The decryption itself tells what went wrong.
+            let _ = self.thread.ask(self.shared.clone().fetching(object)).await;
         }
     }
 
@@ -229,11 +210,7 @@ impl Kms {
         if let Some(error) = self.shared.recent_failure(&object) {
             return Err(error);
         }
-        let (tell, told) = mpsc::sync_channel(1);
-        let call = Call { object: keyless(object.clone()), tell: Box::new(move |result| drop(tell.send(result))) };
-        self.calls.send(call).map_err(|_| KmsError::ThreadEnded)?;
-        let patience = self.timeout + Duration::from_secs(1);
-        let key = told.recv_timeout(patience).map_err(|_| KmsError::NoAnswer)??;
+        let key = self.thread.ask_blocking(self.shared.clone().fetching(keyless(object.clone())))?;
         self.shared.open(&key, path, &object)
     }
 }
@@ -316,52 +293,10 @@ fn fingerprint(object: &EncryptedObject) -> Vec<u8> {
     digest::digest(&digest::SHA256, &named.encode_to_vec()).as_ref().to_vec()
 }
 
-struct Worker {
-    path: String,
-    timeout: Duration,
-    shared: Arc<Shared>,
-    provider: String,
-}
-
-impl Worker {
-    async fn run(self, mut called: tokio::sync::mpsc::UnboundedReceiver<Call>) {
-        let path = self.path.clone();
-        // The connector ignores the address; a plugin that is not there yet is tried at each call.
-        let channel =
-            Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(move |_| {
-                let path = path.clone();
-                async move { UnixStream::connect(path).await.map(TokioIo::new) }
-            }));
-        let mut poll_at = tokio::time::Instant::now();
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep_until(poll_at) => {
-                    let result = self.poll(&channel).await;
-                    if let Err(error) = &result {
-                        tracing::warn!(provider = self.provider, %error, "the KMS provider is not well");
-                    }
-                    poll_at = tokio::time::Instant::now() + if result.is_ok() { POLL } else { POLL_FAILED };
-                    *lock(&self.shared.health) = result;
-                }
-                call = called.recv() => {
-                    let Some(Call { object, tell }) = call else { return };
-                    DATA_KEY_MISSES.add();
-                    let (shared, channel, timeout) = (self.shared.clone(), channel.clone(), self.timeout);
-                    tokio::spawn(async move {
-                        let result = data_key(&shared, &channel, timeout, &object).await;
-                        if let Err(error) = &result {
-                            shared.note_failure(&object, error);
-                        }
-                        tell(result);
-                    });
-                }
-            }
-        }
-    }
-
+impl Shared {
     /// Asks for the status, and makes a new seed when the plugin's key has changed.
-    async fn poll(&self, channel: &Channel) -> Result<(), KmsError> {
-        let status: StatusResponse = call(channel, self.timeout, "Status", StatusRequest {}).await?;
+    async fn poll(&self, connection: &Connection) -> Result<(), KmsError> {
+        let status: StatusResponse = connection.call(SERVICE, "Status", StatusRequest {}).await?;
         if !["v2", "v2beta1"].contains(&&*status.version) {
             return Err(KmsError::Version(status.version));
         }
@@ -370,13 +305,13 @@ impl Worker {
         }
         check_key_id(&status.key_id)?;
         let until = Instant::now() + WRITE_FOR;
-        let current = lock(&self.shared.current).clone();
+        let current = lock(&self.current).clone();
         if let Some(current) = current.filter(|current| current.object.key_id == status.key_id) {
             let next = Current { seed: current.seed.clone(), object: current.object.clone(), until };
-            *lock(&self.shared.current) = Some(Arc::new(next));
+            *lock(&self.current) = Some(Arc::new(next));
             return Ok(());
         }
-        let made = self.make(channel, until).await;
+        let made = self.make(connection, until).await;
         if made.is_err() {
             DATA_KEY_FAILURES.add();
         }
@@ -384,11 +319,11 @@ impl Worker {
     }
 
     /// Makes a new seed, which is used to write until then.
-    async fn make(&self, channel: &Channel, until: Instant) -> Result<(), KmsError> {
+    async fn make(&self, connection: &Connection, until: Instant) -> Result<(), KmsError> {
         let begun = Instant::now();
         let seed: [u8; SEED] = random()?;
         let request = EncryptRequest { plaintext: seed.to_vec(), uid: uid()? };
-        let made: EncryptResponse = call(channel, self.timeout, "Encrypt", request).await?;
+        let made: EncryptResponse = connection.call(SERVICE, "Encrypt", request).await?;
         let object = EncryptedObject {
             data: Vec::new(),
             key_id: made.key_id,
@@ -397,51 +332,45 @@ impl Worker {
             source_type: TYPE_SEED,
         };
         check(&object)?;
-        self.shared.keep(&object, Kept::own(DataKey::new(seed.to_vec(), TYPE_SEED)?));
-        *lock(&self.shared.current) = Some(Arc::new(Current { seed: seed.to_vec(), object, until }));
+        self.keep(&object, Kept::own(DataKey::new(seed.to_vec(), TYPE_SEED)?));
+        *lock(&self.current) = Some(Arc::new(Current { seed: seed.to_vec(), object, until }));
         DATA_KEYS.note(begun.elapsed().as_secs_f64());
         Ok(())
     }
-}
 
-async fn data_key(
-    shared: &Shared,
-    channel: &Channel,
-    timeout: Duration,
-    object: &EncryptedObject,
-) -> Result<Arc<Kept>, KmsError> {
-    if let Some(key) = shared.known(object) {
-        return Ok(key);
+    /// The work that gets a data key which is not known.
+    fn fetching(
+        self: Arc<Self>,
+        object: EncryptedObject,
+    ) -> impl FnOnce(Connection) -> BoxFuture<'static, Result<Arc<Kept>, KmsError>> + Send {
+        move |connection| {
+            Box::pin(async move {
+                DATA_KEY_MISSES.add();
+                let result = self.fetch(&connection, &object).await;
+                if let Err(error) = &result {
+                    self.note_failure(&object, error);
+                }
+                result
+            })
+        }
     }
-    let request = DecryptRequest {
-        ciphertext: object.source.clone(),
-        uid: uid()?,
-        key_id: object.key_id.clone(),
-        annotations: object.annotations.clone(),
-    };
-    let answer: Result<DecryptResponse, KmsError> = call(channel, timeout, "Decrypt", request).await;
-    let bytes = answer.map_err(|error| KmsError::DataKey(Box::new(error)))?.plaintext;
-    let key = Kept::told(DataKey::new(bytes, object.source_type)?);
-    shared.keep(object, key.clone());
-    Ok(key)
-}
 
-async fn call<Q, A>(channel: &Channel, timeout: Duration, method: &'static str, request: Q) -> Result<A, KmsError>
-where
-    Q: Message + Default + Clone + 'static,
-    A: Message + Default + 'static,
-{
-    let path = format!("/v2.KeyManagementService/{method}");
-    let path = PathAndQuery::try_from(path).map_err(|error| KmsError::Call(error.to_string()))?;
-    let answer = async {
-        let mut client = tonic::client::Grpc::new(channel.clone());
-        client.ready().await.map_err(|error| KmsError::Call(error.to_string()))?;
-        let codec: tonic_prost::ProstCodec<Q, A> = tonic_prost::ProstCodec::default();
-        let answer = client.unary(tonic::Request::new(request), path, codec).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| KmsError::Call(status.message().to_owned()))
-    };
-    let answer = tokio::time::timeout(timeout, answer).await;
-    answer.unwrap_or(Err(KmsError::Timeout { method, timeout }))
+    async fn fetch(&self, connection: &Connection, object: &EncryptedObject) -> Result<Arc<Kept>, KmsError> {
+        if let Some(key) = self.known(object) {
+            return Ok(key);
+        }
+        let request = DecryptRequest {
+            ciphertext: object.source.clone(),
+            uid: uid()?,
+            key_id: object.key_id.clone(),
+            annotations: object.annotations.clone(),
+        };
+        let answer: Result<DecryptResponse, KmsError> = connection.call(SERVICE, "Decrypt", request).await;
+        let bytes = answer.map_err(|error| KmsError::DataKey(Box::new(error)))?.plaintext;
+        let key = Kept::told(DataKey::new(bytes, object.source_type)?);
+        self.keep(object, key.clone());
+        Ok(key)
+    }
 }
 
 /// Names a request in the plugin's logs.
