@@ -86,6 +86,9 @@ impl ServerTables {
 
 /// Opens the store, builds the servers and links them: what reads first, then who decides, then what writes.
 pub async fn build(config: &Config, pki: &Pki, lifecycle: Lifecycle, address: SocketAddr) -> Result<Chain> {
+    if config.features.is_on("NativeHistograms") {
+        histograms::enable_native();
+    }
     let metrics = Metrics::new();
     let registry = metrics.registry();
     version::build(&config.version, config.versions).describe(&metrics);

@@ -2,6 +2,7 @@
 
 mod access;
 mod comparisons;
+mod protobuf;
 mod series;
 mod shown;
 mod steps;
@@ -11,10 +12,11 @@ mod watches;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use histograms::HistogramVec;
 use http::{HeaderValue, Method, StatusCode, header::USER_AGENT};
 use machinery::{Str, meta::status::Status};
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
     process_collector::ProcessCollector,
 };
 
@@ -28,6 +30,7 @@ pub(crate) use watches::WatchMetrics;
 
 use crate::{
     endpoint::Endpoint,
+    negotiate::MetricsFormat,
     request::Request,
     resource::Resource,
     response::{self, Response},
@@ -415,10 +418,16 @@ pub struct MetricsEndpoint(pub Arc<Metrics>, pub ShownMetrics);
 
 #[async_trait]
 impl Endpoint for MetricsEndpoint {
-    async fn serve(&self, _request: Request) -> Result<Response, Status> {
-        let mut out = Vec::new();
-        let encoder = TextEncoder::new();
-        encoder.encode(&self.1.apply(self.0.registry.gather()), &mut out).map_err(Status::internal_error)?;
-        Ok(response::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", out.into()))
+    async fn serve(&self, request: Request) -> Result<Response, Status> {
+        let format = MetricsFormat::of(request.header("accept").unwrap_or_default());
+        let (families, natives) = self.1.apply(self.0.registry.gather());
+        let out = if format.protobuf {
+            protobuf::encode(&families, &natives)
+        } else {
+            let mut out = Vec::new();
+            TextEncoder::new().encode(&families, &mut out).map_err(Status::internal_error)?;
+            out
+        };
+        Ok(response::bytes(StatusCode::OK, &format.name(), out.into()))
     }
 }

@@ -228,6 +228,48 @@ fn agree<'a>(
     })
 }
 
+/// How metrics are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MetricsFormat<'a> {
+    /// As messages `io.prometheus.client.MetricFamily`, each behind its length, and not as text.
+    pub(crate) protobuf: bool,
+    /// What becomes of letters that names of metrics once did not have: there are none, so that all schemes are the same.
+    escaping: &'a str,
+}
+
+impl<'a> MetricsFormat<'a> {
+    /// The format that is preferred of those that there are; text for who accepts none of them.
+    pub(crate) fn of(accept: &'a str) -> Self {
+        let mut format = MetricsFormat { protobuf: false, escaping: "underscores" };
+        for clause in clauses(accept) {
+            let scheme = clause.params.iter().rev().find(|(key, _)| *key == "escaping").map(|(_, value)| *value);
+            if let Some(scheme @ ("allow-utf-8" | "underscores" | "dots" | "values")) = scheme {
+                format.escaping = scheme;
+            }
+            let (proto, encoding) = (clause.param("proto"), clause.param("encoding"));
+            match (clause.main, clause.sub) {
+                ("application", "vnd.google.protobuf") if proto == Some("io.prometheus.client.MetricFamily") => {
+                    if encoding == Some("delimited") {
+                        return MetricsFormat { protobuf: true, ..format };
+                    }
+                }
+                ("text", "plain") if matches!(clause.param("version"), None | Some("" | "0.0.4")) => return format,
+                _ => {}
+            }
+        }
+        format
+    }
+
+    /// The media type.
+    pub(crate) fn name(self) -> String {
+        let name = match self.protobuf {
+            true => "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+            false => "text/plain; version=0.0.4; charset=utf-8",
+        };
+        format!("{name}; escaping={}", self.escaping)
+    }
+}
+
 /// A clause of an Accept header. Upstream's reader is lenient: what it does not understand it leaves out.
 struct Clause<'a> {
     main: &'a str,

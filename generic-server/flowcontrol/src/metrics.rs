@@ -6,10 +6,8 @@ use std::{
     time::Duration,
 };
 
-use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry,
-};
+use histograms::{Histogram, HistogramVec};
+use prometheus::{Gauge, GaugeVec, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::{
     Nanos, Rejection, Work,

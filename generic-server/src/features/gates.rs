@@ -241,7 +241,7 @@ pub static GATES: &[Gate] = &[
     row("MutablePVNodeAffinity", &[(35, Alpha, Off)], Followed),
     row("MutableSchedulingDirectivesForSuspendedJobs", &[(35, Alpha, Off), (36, Beta, On)], Followed),
     row("MutatingAdmissionPolicy", &[(32, Alpha, Off), (34, Beta, Off), (36, Stable, On)], Followed),
-    row("NativeHistograms", &[(36, Alpha, Off)], Fixed(false)),
+    row("NativeHistograms", &[(36, Alpha, Off)], Followed),
     row("NFTablesProxyMode", &[(29, Alpha, Off), (31, Beta, On), (33, Stable, LockedOn)], Unseen),
     row("NodeDeclaredFeatures", &[(35, Alpha, Off), (36, Beta, On)], Followed),
     row("NodeInclusionPolicyInPodTopologySpread", &[(25, Alpha, Off), (26, Beta, On), (33, Stable, LockedOn)], Unseen),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use histograms::{Buckets, Labels, labels_of};
 use prometheus::proto::{Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType, Summary};
 
 /// What operators say of metrics that cost too much.
@@ -13,40 +14,46 @@ pub struct ShownMetrics {
     pub allowed: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
+/// Native buckets, by family and labels.
+pub(super) type Natives = BTreeMap<String, BTreeMap<Labels, Buckets>>;
+
 /// What stands for all values of a label that are not allowed.
 const UNEXPECTED: &str = "unexpected";
 
 impl ShownMetrics {
     /// The families as they are shown.
-    pub(super) fn apply(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
+    pub(super) fn apply(&self, families: Vec<MetricFamily>) -> (Vec<MetricFamily>, Natives) {
+        let (families, natives) = histograms::split(families);
         if self.disabled.is_empty() && self.allowed.is_empty() {
-            return families;
+            return (families, natives);
         }
         let shown = families.into_iter().filter(|family| !self.disabled.contains(family.name()));
-        shown.map(|family| self.limited(family)).collect()
+        let natives = natives.into_iter().map(|(name, series)| {
+            let allowed = self.allowed_of(&name);
+            let mut sums: BTreeMap<Labels, Buckets> = BTreeMap::new();
+            for (labels, buckets) in series {
+                sums.entry(limited(&allowed, labels)).or_insert_with(|| buckets.none()).add(&buckets);
+            }
+            (name, sums)
+        });
+        (shown.map(|family| self.limited(family)).collect(), natives.collect())
+    }
+
+    /// By label of a family the values that are shown.
+    fn allowed_of(&self, name: &str) -> Vec<(&str, &BTreeSet<String>)> {
+        let (first, last) = ((name.to_owned(), String::new()), (format!("{name}\0"), String::new()));
+        self.allowed.range(first..last).map(|((_, label), values)| (label.as_str(), values)).collect()
     }
 
     fn limited(&self, mut family: MetricFamily) -> MetricFamily {
-        let name = family.name().to_owned();
-        let (first, last) = ((name.clone(), String::new()), (name.clone() + "\0", String::new()));
-        let allowed: Vec<(&str, &BTreeSet<String>)> =
-            self.allowed.range(first..last).map(|((_, label), values)| (label.as_str(), values)).collect();
+        let allowed = self.allowed_of(family.name());
         if allowed.is_empty() {
             return family;
         }
         let kind = family.get_field_type();
-        let mut sums: BTreeMap<Vec<(String, String)>, Metric> = BTreeMap::new();
+        let mut sums: BTreeMap<Labels, Metric> = BTreeMap::new();
         for mut metric in family.take_metric() {
-            let labels: Vec<LabelPair> = metric.take_label();
-            let shown = |label: &LabelPair| {
-                let limits = allowed.iter().find(|(name, _)| *name == label.name());
-                let value = match limits {
-                    Some((_, values)) if !values.contains(label.value()) => UNEXPECTED,
-                    _ => label.value(),
-                };
-                (label.name().to_owned(), value.to_owned())
-            };
-            let labels: Vec<(String, String)> = labels.iter().map(shown).collect();
+            let labels = limited(&allowed, labels_of(&metric));
             match sums.get_mut(&labels) {
                 Some(sum) => add(sum, &metric, kind),
                 None => {
@@ -64,6 +71,17 @@ impl ShownMetrics {
         family.set_metric(sums.into_values().collect());
         family
     }
+}
+
+/// Labels, of whose values all that are not allowed are one.
+fn limited(allowed: &[(&str, &BTreeSet<String>)], mut labels: Labels) -> Labels {
+    for (name, value) in &mut labels {
+        let limits = allowed.iter().find(|(limited, _)| limited == name);
+        if limits.is_some_and(|(_, values)| !values.contains(value)) {
+            *value = UNEXPECTED.to_owned();
+        }
+    }
+    labels
 }
 
 /// Adds the numbers of another metric of the same family.
@@ -129,7 +147,7 @@ mod tests {
             disabled: BTreeSet::from(["c_total".to_owned()]),
             allowed: BTreeMap::from([only_ann("a_total"), only_ann("b")]),
         };
-        let text = TextEncoder::new().encode_to_string(&shown.apply(registry.gather())).expect("text");
+        let text = TextEncoder::new().encode_to_string(&shown.apply(registry.gather()).0).expect("text");
         for line in [
             "a_total{code=\"200\",user=\"ann\"} 1",
             "a_total{code=\"200\",user=\"unexpected\"} 2",

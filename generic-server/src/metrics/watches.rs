@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
-};
+use histograms::{Histogram, HistogramVec};
+use prometheus::{HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
 
 use super::register;
 use crate::resource::Resource;

@@ -8,8 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use histograms::{Histogram, HistogramVec};
 use machinery::Str;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry as Prometheus};
+use prometheus::{HistogramOpts, IntCounter, IntCounterVec, Opts, Registry as Prometheus};
 use storage::{Error, Expect, KeyValue, Layer, Range, RangeResult, Revision, Store};
 
 use crate::{

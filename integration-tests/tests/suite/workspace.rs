@@ -10,7 +10,8 @@ use std::{
 use serde_json::Value;
 
 /// The crates, from the bottom up. Each depends on crates of lower layers alone.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
+    &["histograms"],
     &["machinery", "flowcontrol", "traces"],
     &["audit", "cel", "storage", "streaming", "x509"],
     &["outbound", "etcd-server"],
