@@ -14,7 +14,7 @@ pub(crate) fn all() -> &'static str {
 
 /// What the definition (`io.k8s.api.core.v1.PodSpec`) is.
 pub fn of_type(definition: &str) -> Option<&'static str> {
-    let text = find(definition, "")?;
+    let text = find(definition, "").or_else(|| find(&stable(definition)?, ""))?;
     if definition == WATCH_EVENT { text.split_once("\n\n").map(|(text, _)| text) } else { Some(text) }
 }
 
@@ -25,8 +25,13 @@ pub fn of_member(definition: &str, member: &str) -> Option<&'static str> {
         "object" if definition == WATCH_EVENT => find(definition, "")?.split_once("\n\n").map(|(_, text)| text),
         "apiVersion" | "kind" => find("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", member),
         "metadata" if definition.ends_with("List") => find("io.k8s.apimachinery.pkg.apis.meta.v1.Status", member),
-        _ => None,
+        _ => find(&stable(definition)?, member),
     })
+}
+
+/// The definition of the stable version, for those that only emulated versions have.
+fn stable(definition: &str) -> Option<String> {
+    definition.contains(".v1beta1.").then(|| definition.replace(".v1beta1.", ".v1."))
 }
 
 /// Binary search over the text: a probe goes back to the start of the record it hits.

@@ -193,6 +193,12 @@ impl Row {
         self
     }
 
+    /// Served only by servers that behave like versions before this one.
+    pub(crate) fn until(mut self, minor: u32) -> Self {
+        self.0.availability.removed = minor;
+        self
+    }
+
     /// Deprecated since a minor version, and gone three later; `instead` has the same kind, if anything has.
     pub(crate) fn deprecated_since(mut self, minor: u32, instead: Option<GroupVersion>) -> Self {
         let (api_version, kind) = (self.0.api_version(), &self.0.kind);

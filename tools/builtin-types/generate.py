@@ -223,6 +223,35 @@ def definition_line(name, x, seen, facts, enums):
     return f"{short(name)}\t{gvks}\t{json.dumps(out, separators=(',', ':'), sort_keys=True)}"
 
 
+# Types that v1.36 knows but serves in no recording, since only emulated versions have them: the same as those of another
+# version. By package: the other version, the types, and members whose values are not named.
+TWINS = {
+    "admissionregistration.v1beta1": (
+        "admissionregistration.v1",
+        [
+            "AuditAnnotation", "ExpressionWarning", "TypeChecking", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+            "ValidatingAdmissionPolicyBindingList", "ValidatingAdmissionPolicyBindingSpec", "ValidatingAdmissionPolicyList",
+            "ValidatingAdmissionPolicySpec", "ValidatingAdmissionPolicyStatus", "Validation",
+        ],
+        [("ValidatingAdmissionPolicySpec", "failurePolicy")],
+    ),
+}
+
+
+def twins(lines):
+    for package, (other, types, silent) in TWINS.items():
+        version = package.rsplit(".", 1)[1]
+        for name, gvks, text in (line.split("\t") for line in lines):
+            kind = name.removeprefix(other + ".")
+            if kind in types and kind != name:
+                gvks = ",".join("/".join([*gvk.split("/")[:1], version, *gvk.split("/")[2:]]) for gvk in gvks.split(",") if gvk)
+                facts = json.loads(text.replace(f'"{other}.', f'"{package}.'))
+                for of, field in silent:
+                    if of == kind:
+                        facts["fields"][field].pop("enum", None)
+                yield f"{package}.{kind}\t{gvks}\t{json.dumps(facts, separators=(',', ':'), sort_keys=True)}"
+
+
 def main():
     pairs, *types = (json.load(open(path)) for path in sys.argv[1:])
     here = os.path.dirname(os.path.abspath(__file__))
@@ -235,7 +264,8 @@ def main():
     enums = json.load(open(os.path.join(here, "enums.json")))
     enums = {tuple(at.split(" ")): values for at, values in enums.items()}
     seen = observe(definitions, messages, pairs)
-    for line in sorted(definition_line(n, x, seen, facts, enums) for n, x in definitions.items()):
+    lines = [definition_line(n, x, seen, facts, enums) for n, x in definitions.items()]
+    for line in sorted([*lines, *twins(lines)]):
         print(line)
     for name, fields in sorted(messages.items()):
         print(f"{name}\tmessage\t{json.dumps(fields, separators=(',', ':'), sort_keys=True)}")

@@ -110,6 +110,9 @@ impl Enablement {
     /// Whether a row is there although it may be newer. `lasting`: an older version of the resource is served, and no alpha.
     fn is_there(&self, emulation: Emulation, row: &Resource, lasting: bool) -> Result<bool, EmulationError> {
         let (introduced, minor) = (row.availability.introduced, emulation.minor);
+        if row.availability.is_gone(minor) {
+            return Ok(false);
+        }
         let by_name = self.resource(&row.group, &row.version, &row.plural) == Some(true);
         if introduced <= minor || (emulation.forward && lasting) {
             return Ok(true);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::REGISTERED;
 use super::Resource;
 use super::emulation::Emulated;
+use crate::features::BINARY;
 
 /// A class of versions: its key, and which are of it.
 type Class = (&'static str, fn(&str) -> bool);
@@ -122,7 +123,8 @@ impl Enablement {
     /// Whether a row is served.
     pub fn serves(&self, row: &Resource) -> bool {
         let emulated = self.emulated.as_ref().and_then(|emulated| emulated.serves(row));
-        emulated.unwrap_or_else(|| self.allows(&row.group, &row.version, &row.plural))
+        let allows = || self.allows(&row.group, &row.version, &row.plural);
+        emulated.unwrap_or_else(|| allows() && !row.availability.is_gone(BINARY))
     }
 
     /// Whether resources of a version are served only where they are asked for: alpha and beta ones.

@@ -80,6 +80,15 @@ pub struct Availability {
     pub gate: Option<&'static str>,
     /// The minor version of Kubernetes 1 that has brought it; zero for those that every emulated version has.
     pub introduced: u32,
+    /// The first minor version of Kubernetes 1 without it; zero if there is none up to this server's.
+    pub removed: u32,
+}
+
+impl Availability {
+    /// Whether a minor version does not have it any more.
+    pub fn is_gone(&self, minor: u32) -> bool {
+        self.removed != 0 && self.removed <= minor
+    }
 }
 
 /// A field that field selectors may name.

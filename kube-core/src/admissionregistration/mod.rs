@@ -23,30 +23,47 @@ const V1ALPHA1: GroupVersion = GroupVersion("admissionregistration.k8s.io", "v1a
 
 /// The group's rows.
 pub(crate) fn resources() -> Vec<Resource> {
-    let rows = [
-        V1.cluster("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", "Sqi0GUgDaX0=")
-            .table(printers::WEBHOOKS)
-            .strategy(rules::MUTATING_WEBHOOKS)
-            .category("api-extensions"),
-        V1.cluster("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is=")
-            .table(printers::VALIDATING_POLICIES)
-            .strategy(rules::VALIDATING_POLICIES)
-            .category("api-extensions")
-            .status(),
-        V1.cluster("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg=")
-            .table(printers::BINDINGS)
-            .strategy(rules::VALIDATING_BINDINGS)
-            .category("api-extensions"),
-        V1.cluster("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", "B0wHjQmsGNk=")
-            .table(printers::WEBHOOKS)
-            .strategy(rules::VALIDATING_WEBHOOKS)
-            .category("api-extensions"),
-    ];
+    let validating = [validating_policies, validating_bindings].into_iter().flat_map(|row| {
+        let old = row(V1BETA1).renamed_from(V1).deprecated_since(31, Some(V1)).until(34);
+        [row(V1), old]
+    });
     let mutating = [policies, bindings].into_iter().flat_map(|row| {
         let alpha = row(V1ALPHA1).stored_as(V1BETA1, conversion::V1Alpha1).deprecated_since(35, None);
         [row(V1).renamed_from(V1BETA1).since(36), row(V1BETA1).since(34), alpha]
     });
-    mutating.chain(rows).map(Row::build).collect()
+    let webhooks = |plural, kind, hash, rules| {
+        V1.cluster(plural, kind, hash).table(printers::WEBHOOKS).strategy(rules).category("api-extensions")
+    };
+    let mutating_webhooks = webhooks(
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        "Sqi0GUgDaX0=",
+        rules::MUTATING_WEBHOOKS,
+    );
+    let validating_webhooks = webhooks(
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        "B0wHjQmsGNk=",
+        rules::VALIDATING_WEBHOOKS,
+    );
+    mutating.chain([mutating_webhooks]).chain(validating).chain([validating_webhooks]).map(Row::build).collect()
+}
+
+fn validating_policies(version: GroupVersion) -> Row {
+    version
+        .cluster("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "6OxvlMmQ6is=")
+        .table(printers::VALIDATING_POLICIES)
+        .strategy(rules::VALIDATING_POLICIES)
+        .category("api-extensions")
+        .status()
+}
+
+fn validating_bindings(version: GroupVersion) -> Row {
+    version
+        .cluster("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "v9715VZqakg=")
+        .table(printers::BINDINGS)
+        .strategy(rules::VALIDATING_BINDINGS)
+        .category("api-extensions")
 }
 
 fn policies(version: GroupVersion) -> Row {
