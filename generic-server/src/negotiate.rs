@@ -85,8 +85,10 @@ pub struct Offer {
     pub cbor: bool,
     /// Whether a router looks at the media types first, before any parameters.
     pub routed: bool,
-    /// Whether objects can also be sent as tables and as metadata alone.
+    /// Whether objects can also be sent as metadata alone, and as tables.
     pub transforms: bool,
+    /// Whether nothing tells how a table of them would look.
+    pub tableless: bool,
     /// The kind of an aggregated form that only this endpoint has.
     pub aggregated: Option<GvkRef<'static>>,
 }
@@ -99,11 +101,14 @@ impl Offer {
         cbor: true,
         routed: true,
         transforms: true,
+        tableless: false,
         aggregated: None,
     };
     /// Custom resources have no protobuf of their own, but their metadata and errors about them have: a clause that asks for
     /// the objects in protobuf is passed over.
     pub const CUSTOM: Offer = Offer { whole: &[Media::Json, Media::Yaml], routed: false, ..Offer::OBJECTS };
+    /// What is posted and stored nowhere, and parts of objects: there are no tables of them.
+    pub const TABLELESS: Offer = Offer { tableless: true, ..Offer::OBJECTS };
     /// Documents that have no other form.
     pub const PLAIN: Offer = Offer { transforms: false, ..Offer::OBJECTS };
     /// Discovery of everything at once.
@@ -384,7 +389,7 @@ impl<'a> Clause<'a> {
             _ => return None,
         };
         match kind {
-            "Table" if matches!(media, Media::Json | Media::Yaml) => Some(Form::Table { beta }),
+            "Table" if !offer.tableless && matches!(media, Media::Json | Media::Yaml) => Some(Form::Table { beta }),
             "PartialObjectMetadata" => Some(Form::Metadata { beta }),
             "PartialObjectMetadataList" => Some(Form::MetadataList { beta }),
             _ => None,

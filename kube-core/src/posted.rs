@@ -1,7 +1,7 @@
 //! Documents that are posted to a subresource of an object and answered at once: bindings, evictions, token requests.
 
 use generic_server::{
-    handlers::{check_namespace, read_object},
+    handlers::{check_namespace, read_object, transform},
     negotiate::{Accepted, Offer},
     options::{WriteKind, WriteOptions},
     registry::{Registry, Write, field_manager, wipe_system_fields},
@@ -43,7 +43,7 @@ impl Posted {
         if request.info.verb != Verb::Create {
             return Err(Status::method_not_allowed());
         }
-        let accepted = response::accepted(&request, &Offer { routed: true, ..Offer::PLAIN })?;
+        let accepted = response::accepted(&request, &Offer::TABLELESS)?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let document = read_object(&mut request, row, kind, options.field_validation, &mut warnings).await?;
@@ -96,10 +96,9 @@ impl Posted {
 
     /// The answer: 201 with a document, or an error. The client hears of warnings either way.
     pub(crate) fn answer(self, result: Result<Value, Status>) -> Response {
-        let response = match result {
-            Ok(document) => response::document(StatusCode::CREATED, &document, self.accepted),
-            Err(status) => response::error(&status, response::wanted(&self.request)),
-        };
+        let package = self.kind.group.split('.').next().unwrap_or_default();
+        let response = result.and_then(|document| transform::posted(&document, self.accepted, package));
+        let response = response.unwrap_or_else(|status| response::error(&status, response::wanted(&self.request)));
         response::add_warnings(response, &self.warnings)
     }
 }

@@ -9,7 +9,7 @@ use generic_server::{
     admission::{Admission, Attributes, Operation, OperationOptions, Reinvocation},
     audit::Recorder,
     endpoint::Endpoint,
-    handlers::{check_namespace, read_object},
+    handlers::{check_namespace, read_object, transform},
     negotiate::Offer,
     options::{WriteKind, WriteOptions},
     registry::{field_manager, wipe_system_fields},
@@ -17,7 +17,6 @@ use generic_server::{
     resource::Resource,
     response::{self, Response},
 };
-use http::StatusCode;
 use machinery::{
     Str, Value,
     meta::{Meta, status::Status},
@@ -62,7 +61,7 @@ pub(crate) struct Review<'a> {
 impl<J: Judge> Endpoint for Reviews<J> {
     async fn serve(&self, mut request: Request) -> Result<Response, Status> {
         let row = &self.row;
-        let accepted = response::accepted(&request, &Offer { routed: true, ..Offer::PLAIN })?;
+        let accepted = response::accepted(&request, &Offer::TABLELESS)?;
         let options = WriteOptions::read(&request, WriteKind::Create)?;
         let mut warnings = Vec::new();
         let kind = row.gvk();
@@ -80,10 +79,9 @@ impl<J: Judge> Endpoint for Reviews<J> {
             warnings,
         };
         let judged = self.answer(&mut review).await;
-        let answer = match judged {
-            Ok(()) => response::document(StatusCode::CREATED, &review.object, accepted),
-            Err(status) => response::error(&status, response::wanted(&request)),
-        };
+        let package = row.group.split('.').next().unwrap_or_default();
+        let answer = judged.and_then(|()| transform::posted(&review.object, accepted, package));
+        let answer = answer.unwrap_or_else(|status| response::error(&status, response::wanted(&request)));
         Ok(response::add_warnings(answer, &review.warnings))
     }
 }

@@ -14,7 +14,8 @@ impl ScaleView {
         let built_in = target.entry.row.built_in;
         let table = if built_in { printer::scale() } else { printer::custom_scale() };
         let offer = if built_in { Offer::OBJECTS } else { Offer::CUSTOM };
-        View::with_printer(&target.request, &target.entry, &offer, table.printer()).map(ScaleView)
+        let view = View::with_printer(&target.request, &target.entry, &offer, table.printer())?;
+        Ok(ScaleView(view.shown_as(if built_in { "autoscaling.Scale" } else { "v1.Scale" })))
     }
 
     pub(super) fn answer(&self, scale: &Value) -> Result<Response, Status> {

@@ -1,6 +1,9 @@
 //! The forms that stored objects are sent in: as they are, in another version or encoding, as metadata, as a table.
 
 mod list_body;
+mod posted;
+
+pub use posted::posted;
 
 use std::sync::Arc;
 
@@ -37,6 +40,8 @@ pub struct View {
     version: Option<VersionForm>,
     /// Who wants to know what is answered.
     audit: Recorder,
+    /// How upstream's messages call the objects, if not as the row's.
+    shown_as: Option<&'static str>,
 }
 
 /// What a table's rows carry of their objects.
@@ -62,7 +67,11 @@ pub struct ListMeta {
 impl View {
     /// Negotiates what the request's Accept header asks for.
     pub fn of_request(request: &Request, entry: &Arc<TableEntry>) -> Result<Self, Status> {
-        let offer = if entry.row.built_in { &Offer::OBJECTS } else { &Offer::CUSTOM };
+        let offer = match request.info.subresource.as_str() {
+            _ if !entry.row.built_in => &Offer::CUSTOM,
+            "resize" | "ephemeralcontainers" | "approval" | "finalize" => &Offer::TABLELESS,
+            _ => &Offer::OBJECTS,
+        };
         Self::with_printer(request, entry, offer, entry.row.printer.clone())
     }
 
@@ -92,7 +101,13 @@ impl View {
         }
         let version = entry.registry.as_ref().and_then(|registry| VersionForm::of(&entry.row, registry));
         let audit = request.audit.clone();
-        Ok(View { entry: entry.clone(), printer, accepted, include, version, audit })
+        Ok(View { entry: entry.clone(), printer, accepted, include, version, audit, shown_as: None })
+    }
+
+    /// Of objects that upstream's messages call by this type, whatever the row's is.
+    pub(super) fn shown_as(mut self, go_type: &'static str) -> Self {
+        self.shown_as = Some(go_type);
+        self
     }
 
     /// The encoding.
@@ -429,8 +444,7 @@ impl View {
     }
 
     fn not_a_list(&self, asked: &str) -> Status {
-        let message = format!("you requested {asked}, but the requested object is not a list (*{})", self.go_type(""));
-        Status::new(406, "NotAcceptable", message)
+        not_a_list(asked, self.shown_as.map_or_else(|| self.go_type(""), str::to_owned).as_str())
     }
 
     /// How upstream's messages call the row's type.
@@ -445,6 +459,11 @@ impl View {
         };
         format!("{package}.{}{suffix}", self.entry.row.kind)
     }
+}
+
+fn not_a_list(asked: &str, go_type: &str) -> Status {
+    let message = format!("you requested {asked}, but the requested object is not a list (*{go_type})");
+    Status::new(406, "NotAcceptable", message)
 }
 
 fn meta_version(beta: bool) -> &'static str {
