@@ -80,6 +80,7 @@ impl RowParts {
             let mut item = paths.into_value();
             if flavor == Flavor::V2 {
                 v2::lower_all(&mut item);
+                v2::customize_all(&mut item);
             }
             let mut members = Members::following(flavor, encoding, Part::Paths);
             members.put_all(&item);

@@ -77,6 +77,20 @@ pub(crate) fn lower_all(paths: &mut Value) {
     paths.make_object().iter_mut().for_each(|(_, item)| lower(item));
 }
 
+/// What v2 says otherwise of paths of custom resources, which come behind those of built-in ones: they take the parameters
+/// that those have brought, and say in which encodings even what has no body is asked for.
+pub(crate) fn customize_all(paths: &mut Value) {
+    let anything = array!["*/*"];
+    for (_, item) in paths.make_object().iter_mut() {
+        SharedParameters::default().take_from(item);
+        for (_, operation) in item.make_object().iter_mut() {
+            if operation.get("consumes") == Some(&anything) {
+                operation.set(&["consumes"], array!["application/json", "application/yaml"]);
+            }
+        }
+    }
+}
+
 /// Rewrites a path of v3 as v2 says it: bodies are parameters, media types stand in lists.
 fn lower(item: &mut Value) {
     if let Some(parameters) = item.get_mut("parameters").and_then(Value::as_array_mut) {

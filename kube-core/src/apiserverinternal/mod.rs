@@ -39,6 +39,7 @@ const TABLE: Table = Table::new(
         };
         let servers: Vec<String> = items(version, &["status", "storageVersions"]).iter().map(of).collect();
         let common = version.str_at(&["status", "commonEncodingVersion"]).unwrap_or(UNSET);
-        vec![name(version), common.into(), some_of(&servers, 3, ",").into(), age(version, now)]
+        let servers = if servers.is_empty() { UNSET.to_owned() } else { some_of(&servers, 3, ",") };
+        vec![name(version), common.into(), servers.into(), age(version, now)]
     },
 );

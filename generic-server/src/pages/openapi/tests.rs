@@ -167,6 +167,33 @@ async fn the_document_of_v2_names_the_version_and_shares_parameters() {
 }
 
 #[tokio::test]
+async fn custom_resources_in_v2_share_the_parameters_of_built_in_ones() {
+    let built_in = Resource { built_in: true, ..named("Watch", "w.example.dev") };
+    let made = Server::of(vec![built_in, clocks()], schema()).get("/openapi/v2").await;
+    let list = "/apis/time.example.dev/v1/namespaces/{namespace}/clocks";
+    for (method, path) in [("get", list.to_owned()), ("delete", format!("{list}/{{name}}"))] {
+        let consumes = made.at(&["paths", &path, method, "consumes"]);
+        assert_eq!(consumes, Some(&array!["application/json", "application/yaml"]), "{method} {path}");
+    }
+    let paths = made.get("paths").and_then(Value::as_object).expect("paths");
+    let (mut shared, mut own) = (0, 0);
+    for (_, item) in paths.iter().filter(|(path, _)| path.starts_with(list)) {
+        let members = item.as_object().expect("an item").values();
+        let lists = members.filter_map(|member| member.get("parameters").unwrap_or(member).as_array());
+        for parameter in lists.flatten() {
+            match parameter.str_at(&["$ref"]).and_then(|reference| reference.strip_prefix("#/parameters/")) {
+                Some(name) => {
+                    shared += 1;
+                    assert!(made.at(&["parameters", name]).is_some(), "{name}");
+                }
+                None => own += 1,
+            }
+        }
+    }
+    assert!(shared > 20 && own > 5, "{shared} {own}");
+}
+
+#[tokio::test]
 async fn a_custom_resource_has_paths_operations_and_definitions() {
     let server = Server::of(vec![clocks()], schema());
     let made = server.get("/openapi/v3/apis/time.example.dev/v1").await;

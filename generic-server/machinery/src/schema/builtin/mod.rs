@@ -134,7 +134,8 @@ pub fn definitions() -> impl Iterator<Item = TypeId> {
 /// The definition's full name: `io.k8s.api.core.v1.PodSpec`.
 pub fn name(id: TypeId) -> String {
     let short = short_name(id);
-    let staged = short.starts_with("api") || short.starts_with("kube-aggregator."); // apimachinery, apiextensions-apiserver
+    const STAGED: [&str; 3] = ["apimachinery.", "apiextensions-apiserver.", "kube-aggregator."];
+    let staged = STAGED.iter().any(|repository| short.starts_with(repository));
     if staged { format!("io.k8s.{short}") } else { format!("io.k8s.api.{short}") }
 }
 
@@ -213,6 +214,8 @@ mod tests {
     fn kinds_are_found() {
         let pod = by_gvk("", "v1", "Pod").expect("Pod");
         assert_eq!(name(pod), "io.k8s.api.core.v1.Pod");
+        let version = "io.k8s.api.apiserverinternal.v1alpha1.StorageVersion";
+        assert_eq!(by_name(version).map(name).as_deref(), Some(version));
         let options = by_gvk("", "v1", "DeleteOptions").expect("DeleteOptions");
         for (group, version) in [("apps", "v1"), ("apiextensions.k8s.io", "v1"), ("meta.k8s.io", "v1")] {
             assert_eq!(by_gvk(group, version, "DeleteOptions"), Some(options), "{group}/{version}");
