@@ -54,8 +54,20 @@ fn put_metric(out: &mut Vec<u8>, kind: MetricType, metric: &Metric, native: Opti
         MetricType::GAUGE => put_message(out, 2, |out| put_double(out, 1, metric.get_gauge().get_value())),
         MetricType::COUNTER => put_message(out, 3, |out| put_double(out, 1, metric.get_counter().get_value())),
         MetricType::HISTOGRAM => put_message(out, 7, |out| put_histogram(out, metric.get_histogram(), native)),
-        // There are no others here.
-        MetricType::SUMMARY | MetricType::UNTYPED => {}
+        MetricType::SUMMARY => put_message(out, 4, |out| put_summary(out, metric.get_summary())),
+        // There are none here.
+        MetricType::UNTYPED => {}
+    }
+}
+
+fn put_summary(out: &mut Vec<u8>, summary: &proto::Summary) {
+    put_number(out, 1, summary.sample_count());
+    put_double(out, 2, summary.sample_sum());
+    for quantile in summary.get_quantile() {
+        put_message(out, 3, |out| {
+            put_double(out, 1, quantile.quantile());
+            put_double(out, 2, quantile.value());
+        });
     }
 }
 

@@ -87,7 +87,8 @@ mod tests {
         let families = metrics.registry().gather();
         let counts = |name: &str| {
             let family = families.iter().find(|family| family.name() == name).expect("it has series");
-            let count = |metric: &Metric| (metric.get_counter().value() as u64) + metric.get_histogram().get_sample_count();
+            let count =
+                |metric: &Metric| (metric.get_counter().value() as u64) + metric.get_histogram().get_sample_count();
             let mut counts: Vec<u64> = family.get_metric().iter().map(count).collect();
             counts.sort_unstable();
             counts
