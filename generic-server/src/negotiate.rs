@@ -253,10 +253,10 @@ impl<'a> MetricsFormat<'a> {
             }
             let (proto, encoding) = (clause.param("proto"), clause.param("encoding"));
             match (clause.main, clause.sub) {
-                ("application", "vnd.google.protobuf") if proto == Some("io.prometheus.client.MetricFamily") => {
-                    if encoding == Some("delimited") {
-                        return MetricsFormat { protobuf: true, ..format };
-                    }
+                ("application", "vnd.google.protobuf")
+                    if (proto, encoding) == (Some("io.prometheus.client.MetricFamily"), Some("delimited")) =>
+                {
+                    return MetricsFormat { protobuf: true, ..format };
                 }
                 ("text", "plain") if matches!(clause.param("version"), None | Some("" | "0.0.4")) => return format,
                 _ => {}

@@ -88,7 +88,7 @@ mod tests {
         let counts = |name: &str| {
             let family = families.iter().find(|family| family.name() == name).expect("it has series");
             let count =
-                |metric: &Metric| (metric.get_counter().value() as u64) + metric.get_histogram().get_sample_count();
+                |metric: &Metric| (metric.get_counter().get_value() as u64) + metric.get_histogram().get_sample_count();
             let mut counts: Vec<u64> = family.get_metric().iter().map(count).collect();
             counts.sort_unstable();
             counts

@@ -10,11 +10,11 @@ use machinery::request::Verb;
 /// Smaller answers are sent as they are: compressing them costs more than it saves (upstream: the same).
 const THRESHOLD: u64 = 128 * 1024;
 
-/// Whether the answer to a request may be compressed: what the chain's own handlers write, never a watch.
+/// Whether the answer to a request may be compressed: what the chain's own handlers write, and metrics; never a watch.
 pub(super) fn allowed(request: &Request) -> bool {
     let info = &request.info;
     let ours = info.is_resource
-        || ["/api", "/apis", "/openapi/v2"].iter().any(|root| info.path.trim_end_matches('/') == *root);
+        || ["/api", "/apis", "/openapi/v2", "/metrics"].iter().any(|root| info.path.trim_end_matches('/') == *root);
     ours && info.verb != Verb::Watch && takes_gzip(request.header("accept-encoding").unwrap_or(""))
 }
 
